@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{Clock, Error, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
-use log::{apart::Apart, audit::by, lane_partitions::LanePartitions};
+use log::{audit::by, store::Store};
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words};
 use table::{Table, sqlite::SqliteTable};
@@ -55,7 +55,7 @@ impl Embedded {
 
     /// Uses an open table of any engine. `clock` gives the times of appends; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
-        let table = Apart::over(LanePartitions::over(table, clock.clone()));
+        let table: Arc<dyn Table> = Store::over(table);
         let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
         let query = Query::new(Arc::clone(&table), clock.clone());
         Self { table, clock, ingest, query }

@@ -9,9 +9,9 @@ use std::{future::Future, sync::Arc, time::Duration};
 use axum::{http::header, response::IntoResponse};
 use event::{Clock, Right};
 use ingest::append::check_clock;
-use log::key;
+use log::{key, store::Store};
 use projector::{Health, Projector};
-use table::{Denials, FailedWrites, Table, probe, probe_write};
+use table::{Table, probe, probe_write};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
@@ -44,15 +44,13 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Inputs of readiness.
 #[derive(Debug)]
 pub(crate) struct Readiness {
-    /// Store, for the roles that read and write it for clients.
-    pub(crate) table: Option<Arc<dyn Table>>,
-    /// Projector, in that role.
+    /// The store.
+    pub(crate) store: Arc<Store>,
+    /// Whether the process reads or writes for clients, and so needs a store that answers.
+    pub(crate) serves_clients: bool,
+    /// The projector, in that role.
     pub(crate) projector: Option<Projector>,
-    /// Operations that the table denies.
-    pub(crate) denials: Arc<Denials>,
-    /// Writes that the table failed to make.
-    pub(crate) failed: Arc<FailedWrites>,
-    /// Maximum lag of the projector.
+    /// The bound of its lag.
     pub(crate) lag: Duration,
     /// True when the process was asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -119,27 +117,25 @@ impl Readiness {
         if *self.stopping.borrow() {
             return Some("the service is stopping".into());
         }
-        if let Some(table) = &self.table
-            && let Some(why) = self.why_no_store(&**table).await
+        if self.serves_clients
+            && let Some(why) = self.why_no_store().await
         {
             return Some(why);
         }
         if let Some(why) = self.why_clock() {
             return Some(why);
         }
-        if let Some(denied) = self.denials.lately() {
+        if let Some(denied) = self.store.denials().lately() {
             return Some(denied);
         }
         let health = self.projector.as_ref()?.health();
-        // Clients of the process's other roles are served as before: then it is only a remark.
-        why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| self.table.is_none()))
+        // Clients of the process's other roles are served as well as ever: then it is said, and no more.
+        why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| !self.serves_clients))
     }
 
     /// Returns the problem with the clock of this machine.
     fn why_clock(&self) -> Option<String> {
-        let of_table = self.table.as_ref().and_then(|table| table.engine_time());
-        let engine = of_table.or_else(|| self.projector.as_ref()?.engine_time())?;
-        check_clock(self.clock.now(), engine).err().map(|error| error.to_string())
+        check_clock(self.clock.now(), self.store.engine_time()?).err().map(|error| error.to_string())
     }
 
     /// Returns a problem of a process that is ready.
@@ -147,15 +143,15 @@ impl Readiness {
         unwritten(&self.projector.as_ref()?.health())
     }
 
-    /// Returns the problem with the store.
-    async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
+    /// Why the store is no use.
+    async fn why_no_store(&self) -> Option<String> {
         let nobody = key::probe();
-        let why = self.read.why_not("answer", STORE_CACHED, || 0, probe(table, &nobody)).await;
+        let why = self.read.why_not("answer", STORE_CACHED, || 0, probe(&*self.store, &nobody)).await;
         if why.is_some() || !self.writes {
             return why;
         }
-        let probe = async { probe_write(table, key::write_probe(), self.clock.now()).await };
-        self.written.why_not("take writes", WRITE_CACHED, || self.failed.count(), probe).await
+        let probe = async { probe_write(&*self.store, key::write_probe(), self.clock.now()).await };
+        self.written.why_not("take writes", WRITE_CACHED, || self.store.failed_writes(), probe).await
     }
 }
 
@@ -219,12 +215,10 @@ mod tests {
     use super::*;
 
     fn readiness(table: SqliteTable, stopping: watch::Receiver<bool>) -> Readiness {
-        let (table, failed) = FailedWrites::over(Arc::new(table));
         Readiness {
-            table: Some(table),
+            store: Store::over(Arc::new(table)),
+            serves_clients: true,
             projector: None,
-            denials: Arc::default(),
-            failed,
             lag: READY_LAG,
             stopping,
             writes: true,
@@ -286,8 +280,7 @@ mod tests {
         let readiness = Readiness { clock, ..readiness(table, stopping) };
         assert_eq!(readiness.why_not().await, None);
         is_broken.store(true, Ordering::SeqCst);
-        let table = readiness.table.clone().unwrap();
-        probe_write(&*table, key::write_probe(), Timestamp::default()).await.unwrap_err();
+        probe_write(&*readiness.store, key::write_probe(), Timestamp::default()).await.unwrap_err();
         let why = readiness.why_not().await.unwrap();
         assert!(why.starts_with("the store does not take writes: "), "{why}");
     }

@@ -5,35 +5,37 @@ use std::sync::Arc;
 use catalog::Catalog;
 use event::{Clock, Error, Result, Timestamp};
 use log::{
-    apart::Apart,
-    lane_partitions::{LanePartitions, Shown},
     layout,
+    store::{Shown, Store},
 };
 use query::{Bounds, Query};
-use table::{Measured, Table, engine::Whole};
+use table::{Table, engine::Whole};
 
 use crate::{
     config::{Config, Origin},
     moved,
 };
 
-/// Opens the table. A SQLite file is created when it is new; a DynamoDB table must be there, since
-/// making one costs money and needs rights that a service should not have.
-pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
-    open(config, true).await
-}
-
-/// Opens the table for a restore: as [`create`], also one whose restore has not ended.
+/// Opens the table for a restore: as [`to_serve`], also one whose restore has not ended.
 pub(crate) async fn to_restore(config: &Config) -> Result<Arc<dyn Table>> {
-    as_it_is(config, true).await
+    Ok(as_it_is(config, true).await?)
 }
 
-/// Opens the table for a service or a command that begins to write: as [`create`], and the table says from then on that this
-/// Almanac writes into it.
+/// Opens the table for a command that begins to write, as [`to_serve`].
 pub(crate) async fn to_write(config: &Config) -> Result<Arc<dyn Table>> {
-    let table = create(config).await?;
-    raise(&table, Clock::system().now()).await?;
-    Ok(table)
+    Ok(to_serve(config, true).await?)
+}
+
+/// Opens the table for services. A SQLite file is created when it is new; a DynamoDB table must be there, since
+/// making one costs money and needs rights that a service should not have. If one of them `writes`, the table says from then on that this
+/// Almanac writes into it.
+pub(crate) async fn to_serve(config: &Config, writes: bool) -> Result<Arc<Store>> {
+    let store = open(config, true).await?;
+    if writes {
+        let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
+        raise(&table, Clock::system().now()).await?;
+    }
+    Ok(store)
 }
 
 /// Notes that this Almanac writes into the table.
@@ -45,13 +47,13 @@ pub(crate) async fn raise(table: &Arc<dyn Table>, now: Timestamp) -> Result<()> 
 /// Opens the table, which must be there.
 pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
     must_be_there(config)?;
-    open(config, false).await
+    Ok(open(config, false).await?)
 }
 
 /// Opens the table, which must be there, to look at its items: also one whose restore has not ended.
 pub(crate) async fn to_look(config: &Config) -> Result<Arc<dyn Table>> {
     must_be_there(config)?;
-    as_it_is(config, false).await
+    Ok(as_it_is(config, false).await?)
 }
 
 /// What answers the questions of a command, from the table, which must be there; its queries together hold at most `--query-memory`.
@@ -81,19 +83,18 @@ fn must_be_there(config: &Config) -> Result<()> {
 
 /// Opens a table that is whole: half of an export would be served as if it were all, and what is written into it keeps
 /// its restore from going on.
-async fn open(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
+async fn open(config: &Config, may_create: bool) -> Result<Arc<Store>> {
     let table = as_it_is(config, may_create).await?;
     moved::check_restored(&*table).await?;
     Ok(table)
 }
 
-async fn as_it_is(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
+async fn as_it_is(config: &Config, may_create: bool) -> Result<Arc<Store>> {
     let store = &config.store.value;
     let table = store.engine.open(&store.place, &config.surroundings(), may_create).await?;
     // What a newer Almanac wrote into is refused before anything is read or written.
     layout::load(&*table).await?;
-    let measured = Measured::over(table, store.engine.scheme());
-    Ok(Apart::over(LanePartitions::over(measured, config.surroundings().clock)))
+    Ok(Store::measured(table, store.engine.scheme()))
 }
 
 /// Opens the table to go through all of its items, under the keys that services know.

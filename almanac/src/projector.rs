@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use event::Clock;
 use projector::{Options, Projector};
-use table::Denials;
+use table::Table;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::Result<()> {
-    let table = open::to_write(config).await?;
-    let (table, denials) = Denials::over(table);
+    let store = open::to_serve(config, true).await?;
+    let (denials, table) = (Arc::clone(store.denials()), store as Arc<dyn Table>);
     let append = Arc::new(ByIngest::new(Arc::clone(&table)));
     let options = Options::new(Clock::system()).compacting(config.compact.value.0);
     let options = options.resting(config.store.value.rest());

@@ -13,14 +13,10 @@ use axum::{
 use clap::Args;
 use event::Clock;
 use ingest::Ingest;
-use log::{
-    bell::{Bell, Belled},
-    handover::Handover,
-    news::{News, Telling},
-};
+use log::{handover::Handover, store::Store};
 use projector::Projector;
 use query::Query;
-use table::{Denials, FailedWrites, Table};
+use table::Table;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
@@ -92,10 +88,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     telemetry::install();
     let has = |role| args.roles.is_empty() || args.roles.contains(&role);
     let writes = has(Role::Ingest);
-    let table = match writes || has(Role::Projector) {
-        true => open::to_write(config).await?,
-        false => open::create(config).await?,
-    };
+    let store = open::to_serve(config, writes || has(Role::Projector)).await?;
+    let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
     let oidc = config.oidc.settings.as_ref();
     let access = args.asking.access(&table, config.listen.value.ip(), oidc, writes).await?;
     let (tls, proxies) = (args.listening.tls()?, args.listening.proxies()?);
@@ -131,7 +125,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         tracing::info!("clients of MLflow put artifacts under {root}");
     }
     options.courier = Some(args.webhooks.courier());
-    run_as(listener, table, options, stop).await
+    run_as(listener, store, options, stop).await
 }
 
 /// Serves in all roles until `shutdown`, as [`run_as`] does.
@@ -140,11 +134,11 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
 /// As [`run_as`].
 pub async fn run(
     listener: TcpListener,
-    table: Arc<dyn Table>,
+    store: Arc<Store>,
     clock: Clock,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    run_as(listener, table, Options::new(clock), shutdown).await
+    run_as(listener, store, Options::new(clock), shutdown).await
 }
 
 /// Serves until `shutdown`: requests that were begun are answered, then the projector stops.
@@ -153,16 +147,16 @@ pub async fn run(
 /// When the listener or the projector fails for good.
 pub async fn run_as(
     listener: TcpListener,
-    table: Arc<dyn Table>,
+    store: Arc<Store>,
     options: Options,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     telemetry::install();
     let (stop, stopped) = watch::channel(false);
     let (finish, finished) = watch::channel(false);
-    let services = Services::new(table, &options);
+    let denials = Arc::clone(store.denials());
+    let services = Services::new(store, &options);
     let (router, requests) = services.router(&options, stopped.clone());
-    let denials = Arc::clone(&services.denials);
     let reporter = Reporter::new(requests.traffic(), services.projector.clone(), denials);
     let mut aides = JoinSet::new();
     aides.spawn(reporter.run(report::EVERY, until(finished.clone())));
@@ -223,8 +217,8 @@ pub async fn run_as(
 }
 
 /// What the roles of `options` answer, without a listener, for tests that send requests themselves. Who waits for events is answered at once.
-pub fn service(table: Arc<dyn Table>, options: &Options) -> Router {
-    let services = Services::new(table, options);
+pub fn service(store: Arc<Store>, options: &Options) -> Router {
+    let services = Services::new(store, options);
     services.end_waiting();
     let (_, stopping) = watch::channel(false);
     services.router(options, stopping).0
@@ -232,9 +226,7 @@ pub fn service(table: Arc<dyn Table>, options: &Options) -> Router {
 
 /// The services of the roles that a process has.
 pub(crate) struct Services {
-    table: Arc<dyn Table>,
-    denials: Arc<Denials>,
-    failed: Arc<FailedWrites>,
+    store: Arc<Store>,
     catalog: Option<Arc<::catalog::Service>>,
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
@@ -246,12 +238,8 @@ pub(crate) struct Services {
 
 impl Services {
     /// Those of the roles in `options`.
-    pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
-        let (table, failed) = FailedWrites::over(log::apart::Apart::over(table));
-        let (table, denials) = Denials::over(table);
-        // Who shows a workspace hears what this process writes and what it reads of the change feed.
-        let news = News::default();
-        let table = Telling::over(table, news.clone());
+    pub(crate) fn new(store: Arc<Store>, options: &Options) -> Self {
+        let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
         let has = |role: Role| options.roles.contains(&role);
         let is_handed = has(Role::Ingest) && has(Role::Projector);
         let handover = Handover::of(if is_handed { options.handover } else { 0 });
@@ -263,16 +251,15 @@ impl Services {
             Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
         };
         let clock = || options.clock.clone();
-        // Who follows a log hears what is appended by this process.
-        let bell = Bell::default();
         let reader = || {
-            let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
-            Arc::new(query.telling(news.clone()).within(options.queries))
+            // Who follows a log or shows a workspace hears what this process writes.
+            let query = Query::new(Arc::clone(&table), clock()).hearing(store.bell().clone());
+            Arc::new(query.telling(store.news().clone()).within(options.queries))
         };
         let query = has(Role::Query).then(reader);
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         let ingest = snapshots.clone().map(|reader| {
-            let ingest = Ingest::new(Belled::over(Arc::clone(&table), bell.clone()), clock());
+            let ingest = Ingest::new(Arc::clone(&table), clock());
             let ingest = ingest.reading_by(Arc::new(ByQuery(reader))).handing_over(handover.clone());
             Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
         });
@@ -283,10 +270,8 @@ impl Services {
             ingest,
             snapshots,
             query,
-            refusals: Refusals::new(Arc::clone(&table)),
-            denials,
-            failed,
-            table,
+            refusals: Refusals::new(table),
+            store,
         }
     }
 
@@ -340,18 +325,17 @@ impl Services {
         let all = Options { roles: Role::ALL.to_vec(), ..options.clone() };
         match Role::ALL.iter().all(|role| options.roles.contains(role)) {
             true => self.routes(&all, stopping),
-            false => Self::new(Arc::clone(&self.table), &all).routes(&all, stopping),
+            false => Self::new(Arc::clone(&self.store), &all).routes(&all, stopping),
         }
     }
 
     /// What the roles answer, as they describe themselves.
     pub(crate) fn routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
-        let serves_clients = self.ingest.is_some() || self.query.is_some();
+        let table: Arc<dyn Table> = Arc::<Store>::clone(&self.store);
         let readiness = Readiness {
-            table: serves_clients.then(|| Arc::clone(&self.table)),
+            store: Arc::clone(&self.store),
+            serves_clients: self.ingest.is_some() || self.query.is_some(),
             projector: self.projector.clone(),
-            denials: Arc::clone(&self.denials),
-            failed: Arc::clone(&self.failed),
             lag: options.ready_lag,
             stopping,
             writes: self.ingest.is_some(),
@@ -366,7 +350,7 @@ impl Services {
         };
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
         if let Some(catalog) = &self.catalog {
-            let tokens = Tokens::new(Arc::clone(&self.table));
+            let tokens = Tokens::new(Arc::clone(&table));
             // Who only queries changes nothing.
             routes = routes.merge(match self.ingest {
                 Some(_) => ::catalog::http::routes(Arc::clone(catalog)),
@@ -388,7 +372,7 @@ impl Services {
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
-            routes = routes.merge(crate::workers::routes(Arc::clone(&self.table), options.clock.clone()));
+            routes = routes.merge(crate::workers::routes(table, options.clock.clone()));
         }
         in_the_name_of_callers(routes)
     }
@@ -429,7 +413,7 @@ mod tests {
         let table = SqliteTable::open(&folder.join("t.db"), Clock::system()).unwrap();
         let options = Options::new(Clock::system());
         let (_stop, stopping) = watch::channel(false);
-        let routes = Services::new(Arc::new(table), &options).routes(&options, stopping);
+        let routes = Services::new(Store::over(Arc::new(table)), &options).routes(&options, stopping);
         openapi::with_document(routes.clone(), routes)
     }
 
@@ -473,7 +457,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
         let times = Times { body: Duration::from_secs(1), ..Times::default() };
-        let router = service(Arc::new(table), &Options { times, ..Options::new(Clock::system()) });
+        let router =
+            service(Store::over(Arc::new(table)), &Options { times, ..Options::new(Clock::system()) });
         let post = |path: &str, media: &str, body: Body| {
             Request::post(path).header("content-type", media).body(body).unwrap()
         };

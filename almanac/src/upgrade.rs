@@ -51,7 +51,6 @@ pub(crate) async fn command(config: &Config, args: &UpgradeArgs) -> anyhow::Resu
         (true, left) => println!("{left} to be written again in layout {LAYOUT} ({as_found})"),
         (false, 0) => {
             layout::complete(&*table).await?;
-            part_lanes(&catalog, clock.now()).await?;
             println!("layout {LAYOUT}, complete");
         }
         (false, left) => {
@@ -81,17 +80,6 @@ fn check_workers(workers: &[Heartbeat], now: Timestamp) -> Result<()> {
 /// Whether a worker may still be there.
 pub(crate) fn is_alive(worker: &Heartbeat, now: Timestamp) -> bool {
     now.micros().saturating_sub(worker.at.micros()) < ALIVE.as_micros() as i64
-}
-
-/// Gives lanes that have none partitions of their own.
-pub(crate) async fn part_lanes(catalog: &Catalog, now: Timestamp) -> Result<()> {
-    for workspace in catalog.workspaces().await? {
-        let from = catalog.part_lanes(workspace.id(), now).await?;
-        if let Some(day) = from.filter(|day| *day > now.day()) {
-            println!("{}: each lane has a partition of its own from {day} on", workspace.path);
-        }
-    }
-    Ok(())
 }
 
 /// How many settings are to be renewed, when nothing is changed.

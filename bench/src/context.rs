@@ -4,7 +4,7 @@ use std::{cell::OnceCell, fs, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use event::{Clock, Id, Kind};
-use log::apart::Apart;
+use log::store::Store;
 use query::Query;
 use table::{Table, sqlite::SqliteTable};
 use tokio::runtime::Runtime;
@@ -126,7 +126,8 @@ impl Context {
     /// Fails if the file cannot be read.
     pub fn open(&self, stored: &Stored) -> anyhow::Result<Opened> {
         let path = stored.folder.join("almanac.db");
-        let table = Apart::over(Arc::new(SqliteTable::open_existing(&path, Clock::system())?));
+        let table: Arc<dyn Table> =
+            Store::over(Arc::new(SqliteTable::open_existing(&path, Clock::system())?));
         let query = Query::new(Arc::clone(&table), event::Clock::system());
         let workspace = self.runtime.block_on(query.catalog().workspace(WORKSPACE))?;
         Ok(Opened { table, query, workspace: workspace.id().clone() })

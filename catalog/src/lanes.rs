@@ -2,8 +2,8 @@
 //! begun it is fixed (see [`event::lane`]), so a change needs no care: nothing is moved, and nothing
 //! is looked for in two places.
 
-use event::{Day, Error, Id, Result, Timestamp, lane::MAX_LANES};
-use log::{key, lane_partitions, layout};
+use event::{Error, Id, Result, lane::MAX_LANES};
+use log::key;
 use table::{Condition, Item};
 
 use super::Catalog;
@@ -66,17 +66,15 @@ impl Catalog {
     }
 
     /// Sets how many lanes the days of a workspace get that begin from now on; an ingest service
-    /// may take some seconds to notice. Some days later they have partitions of their own
-    /// ([`log::lane_partitions`]).
+    /// may take some seconds to notice.
     ///
     /// # Errors
     /// `Invalid`, when `count` is not 1 to [`MAX_LANES`]; `Conflict`, when it was changed at the same
     /// time.
-    pub async fn set_lanes(&self, workspace: &Id, count: u8, now: Timestamp) -> Result<Lanes> {
+    pub async fn set_lanes(&self, workspace: &Id, count: u8) -> Result<Lanes> {
         if !(1..=MAX_LANES).contains(&count) {
             return Err(Error::invalid(format!("{count} lanes are not 1 to {MAX_LANES}")));
         }
-        self.part(workspace, count, now).await?;
         let known = self.lanes(workspace).await?;
         if known.count == count {
             return Ok(known);
@@ -88,24 +86,6 @@ impl Catalog {
         };
         self.table.put(lanes.to_item(workspace), condition).await?;
         Ok(lanes)
-    }
-
-    /// Gives the lanes that a workspace has partitions of their own, if they have none: of lanes that an older Almanac set, or that were
-    /// restored from another table. Returns the day from which on they have them; `None` for one lane, and before the table is upgraded as
-    /// a whole, while an older Almanac may be at work on it.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn part_lanes(&self, workspace: &Id, now: Timestamp) -> Result<Option<Day>> {
-        let lanes = self.lanes(workspace).await?;
-        self.part(workspace, lanes.count, now).await
-    }
-
-    async fn part(&self, workspace: &Id, count: u8, now: Timestamp) -> Result<Option<Day>> {
-        if count == 1 || layout::load(&*self.table).await?.complete < lane_partitions::FIRST_LAYOUT {
-            return Ok(None);
-        }
-        lane_partitions::ensure(&*self.table, workspace, count, now).await
     }
 }
 
@@ -125,15 +105,11 @@ mod tests {
         let catalog = Catalog::new(Arc::new(table));
         let workspace = Id::new(Timestamp::default());
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), Lanes::default());
-        assert!(catalog.set_lanes(&workspace, 0, event::Timestamp::default()).await.is_err());
-        assert!(catalog.set_lanes(&workspace, 17, event::Timestamp::default()).await.is_err());
-        let lanes = catalog.set_lanes(&workspace, 4, event::Timestamp::default()).await.unwrap();
+        assert!(catalog.set_lanes(&workspace, 0).await.is_err());
+        assert!(catalog.set_lanes(&workspace, 17).await.is_err());
+        let lanes = catalog.set_lanes(&workspace, 4).await.unwrap();
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), lanes);
-        assert_eq!(
-            catalog.set_lanes(&workspace, 4, event::Timestamp::default()).await.unwrap(),
-            lanes,
-            "the same again"
-        );
+        assert_eq!(catalog.set_lanes(&workspace, 4).await.unwrap(), lanes, "the same again");
         let old = Item::new(key::lanes(&workspace))
             .with("v", 1)
             .with("ver", 5)
@@ -142,9 +118,6 @@ mod tests {
             .with("since", 1_781_049_600_000_000);
         catalog.table.put(old, Condition::None).await.unwrap();
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), Lanes { count: 8, ver: 5 });
-        assert_eq!(
-            catalog.set_lanes(&workspace, 2, event::Timestamp::default()).await.unwrap(),
-            Lanes { count: 2, ver: 6 }
-        );
+        assert_eq!(catalog.set_lanes(&workspace, 2).await.unwrap(), Lanes { count: 2, ver: 6 });
     }
 }

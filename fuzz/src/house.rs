@@ -15,7 +15,10 @@ use axum::{
 use catalog::{Catalog, New, NewEntity, Role};
 use event::{Clock, Result, Task, Timestamp};
 use futures::future::BoxFuture;
-use log::key::{EntityId, Scope};
+use log::{
+    key::{EntityId, Scope},
+    store::Store,
+};
 use table::{Table, sqlite::SqliteTable};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -149,7 +152,7 @@ impl House {
         let options = Options { access: Some(Arc::new(access)), mlflow: true, ..Options::new(clock) };
         let router = {
             let _entered = runtime.enter();
-            service(table, &options)
+            service(Store::over(table), &options)
         };
         let (run, experiment) = (String::new(), String::new());
         let mut house = Self { runtime, router, reader, asked: 0, run, experiment, hidden, _folder: folder };

@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use event::{Error, Id, Kind, Result};
-use table::{Answer, Call, Layer, Table};
+use event::{Id, Kind};
+use table::Call;
 use tokio::sync::Notify;
 
-use crate::{key, walk::Heads};
+use crate::{key, merged::FROM, walk::Heads};
 
 type Ears = HashMap<(Id, Kind), Vec<Weak<Ear>>>;
 
@@ -38,7 +38,19 @@ impl Bell {
         ear
     }
 
-    fn ring(&self, heads: Heads) {
+    /// The segments that a call puts, for those who listen. A merged item holds none that is new.
+    pub(crate) fn heads(&self, call: Call<'_>) -> Heads {
+        if lock(&self.0).is_empty() {
+            return Heads::new();
+        }
+        let items = call.items().into_iter().filter(|item| !item.attributes.contains_key(FROM));
+        items.filter_map(|item| key::parse_segment(&item.key)).collect()
+    }
+
+    pub(crate) fn ring(&self, heads: Heads) {
+        if heads.is_empty() {
+            return;
+        }
         let ears = lock(&self.0);
         for (log, seq) in heads {
             let Some(listening) = ears.get(&(log.workspace.clone(), log.kind)) else { continue };
@@ -65,41 +77,6 @@ impl Ear {
     }
 }
 
-/// A table that rings the bell for the segments that are put into it.
-#[derive(Debug)]
-pub struct Belled {
-    below: Arc<dyn Table>,
-    bell: Bell,
-}
-
-impl Belled {
-    /// The table, with a bell.
-    pub fn over(below: Arc<dyn Table>, bell: Bell) -> Arc<dyn Table> {
-        Arc::new(Self { below, bell })
-    }
-}
-
-impl Layer for Belled {
-    type Kept = Heads;
-
-    const ONE_BY_ONE: bool = false;
-
-    fn below(&self) -> &dyn Table {
-        &*self.below
-    }
-
-    async fn before(&self, call: Call<'_>) -> Result<Heads> {
-        Ok(call.items().into_iter().filter_map(|item| key::parse_segment(&item.key)).collect())
-    }
-
-    /// Also after an error: some of several may have been written, or one whose answer was lost.
-    fn after(&self, put: Heads, _: Result<Answer<'_>, &Error>) {
-        if !put.is_empty() {
-            self.bell.ring(put);
-        }
-    }
-}
-
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -107,17 +84,17 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use event::{Clock, Columns, Timestamp};
-    use table::{Condition, Item, Key, sqlite::SqliteTable};
+    use table::{Condition, Item, Key, Table, sqlite::SqliteTable};
 
     use super::*;
-    use crate::{key::LogId, segment_item::Segment};
+    use crate::{key::LogId, segment_item::Segment, store::Store};
 
     #[tokio::test]
     async fn it_rings_for_segments_of_the_kind_and_for_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let below = Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
-        let bell = Bell::default();
-        let table = Belled::over(below, bell.clone());
+        let below = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
+        let table = Store::over(Arc::new(below));
+        let bell = table.bell();
         let log = |kind| LogId {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),

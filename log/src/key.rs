@@ -330,7 +330,7 @@ mod tests {
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             format!("{}\n{}", sweep_cursor(), full_sweep()),
             format!("{}\n{}\n{}", write_probe(), restored(), layout()),
-            format!("{}\n{}", own_partitions(&w), lane_partition(&w, 3)),
+            lane_partition(&w, 3),
             [EntityId::User, EntityId::Group, EntityId::System]
                 .map(|of| of(w.clone()).key().to_string())
                 .join("\n"),
@@ -360,15 +360,7 @@ mod tests {
     #[test]
     fn an_export_leaves_behind_only_what_is_of_processes() {
         let w = log().workspace;
-        for key in [
-            lease("s", "1"),
-            worker("w"),
-            sweep_cursor(),
-            full_sweep(),
-            write_probe(),
-            restored(),
-            own_partitions(&w),
-        ] {
+        for key in [lease("s", "1"), worker("w"), sweep_cursor(), full_sweep(), write_probe(), restored()] {
             assert!(stays_behind(&key), "{key}");
         }
         for key in [

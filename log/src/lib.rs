@@ -4,7 +4,7 @@
 //! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`staged`], and their rollups, which are [`rolled`]; of
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which keys days
 //! do not have, by a [`key_filter`]; whether this process is [`appending`]; the [`handover`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
-//! were decided to judge, and which are [`pending`]; many segments as one item, [`merged`], which are shown [`apart`]; lanes with partitions of their own, which are shown as one ([`lane_partitions`]); how far days are [`compacted`]; the
+//! were decided to judge, and which are [`pending`]; many segments as one item, [`merged`]; the [`store`], which shows them and the partitions of lanes as services know them; how far days are [`compacted`]; the
 //! digest of the [`content`] of a batch; and the [`cut`] that an answer was read at; and in which [`layout`]
 //! the table is.
 //!
@@ -43,7 +43,6 @@
 
 pub mod active;
 pub mod after;
-pub mod apart;
 pub mod appending;
 pub mod audit;
 pub mod authors;
@@ -61,7 +60,6 @@ pub mod indexes;
 pub mod key;
 pub mod key_filter;
 pub mod known;
-pub mod lane_partitions;
 pub mod layout;
 pub mod merged;
 pub mod news;
@@ -72,4 +70,5 @@ pub mod scan;
 pub mod segment_item;
 pub mod skipped;
 pub mod staged;
+pub mod store;
 pub mod walk;

@@ -15,7 +15,7 @@ use table::{Condition, Item, Write};
 use crate::{
     erased::{self, Surrogates},
     key::{self, LogId},
-    segment_item::{MAX_SEGMENT_ROWS, Segment, VER},
+    segment_item::{LANES, MAX_SEGMENT_ROWS, Segment, VER},
 };
 
 mod facts;
@@ -73,6 +73,11 @@ pub fn merge(segments: &[Segment]) -> Option<Item> {
         .with("n", rows as i64)
         .with(PARTS, parts)
         .with(EVENTS, segment::encode(&all).ok()?);
+    // As the first segment's own item does.
+    let item = match first.lanes {
+        Some(lanes) => item.with(LANES, i64::from(lanes)),
+        None => item,
+    };
     let again = split(&item).ok()?;
     let is_same = |((one, events), other): ((&Segment, &Columns), &Segment)| {
         let bare = |segment: &Segment| Segment { data: Vec::new(), ..segment.clone() };

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use event::{Error, Id, Result};
-use table::{Answer, Call, Key, Layer, Table};
+use event::Id;
+use table::Key;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::key;
@@ -104,7 +104,15 @@ impl News {
         lock(&self.feed_read_at).is_some_and(|at| at.elapsed() < READS_WITHIN)
     }
 
-    fn tell(&self, news: BTreeSet<(Id, Topic)>) {
+    /// Notes that this process reads the change feed now.
+    pub(crate) fn reads_feed_now(&self) {
+        *lock(&self.feed_read_at) = Some(Instant::now());
+    }
+
+    pub(crate) fn tell(&self, news: BTreeSet<(Id, Topic)>) {
+        if news.is_empty() {
+            return;
+        }
         let ears = lock(&self.ears);
         for (workspace, topic) in news {
             for listener in ears.get(&workspace).into_iter().flatten().filter_map(Weak::upgrade) {
@@ -115,7 +123,7 @@ impl News {
     }
 
     /// What there is in these keys for those who listen.
-    fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
+    pub(crate) fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
         if lock(&self.ears).is_empty() {
             return BTreeSet::new();
         }
@@ -135,47 +143,6 @@ impl Listener {
     }
 }
 
-/// A table that tells what is written to it, and what its change feed says.
-#[derive(Debug)]
-pub struct Telling {
-    below: Arc<dyn Table>,
-    news: News,
-}
-
-impl Telling {
-    /// The table, which tells.
-    pub fn over(below: Arc<dyn Table>, news: News) -> Arc<dyn Table> {
-        Arc::new(Self { below, news })
-    }
-}
-
-impl Layer for Telling {
-    type Kept = BTreeSet<(Id, Topic)>;
-
-    const ONE_BY_ONE: bool = false;
-
-    fn below(&self) -> &dyn Table {
-        &*self.below
-    }
-
-    async fn before(&self, call: Call<'_>) -> Result<Self::Kept> {
-        if matches!(call, Call::Changes) {
-            *lock(&self.news.feed_read_at) = Some(Instant::now());
-        }
-        Ok(self.news.of(call.written()))
-    }
-
-    /// Also after an error: some of several may have been written, or one whose answer was lost.
-    fn after(&self, mut news: Self::Kept, answer: Result<Answer<'_>, &Error>) {
-        if let Ok(Answer::Changes(changes)) = answer {
-            news.extend(self.news.of(&changes.keys));
-        }
-        if !news.is_empty() {
-            self.news.tell(news);
-        }
-    }
-}
-
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -185,18 +152,21 @@ mod tests {
     use std::time::Duration;
 
     use event::Clock;
-    use table::{Condition, Item, Position, Write, sqlite::SqliteTable};
+    use table::{Condition, Item, Position, Table, Write, sqlite::SqliteTable};
 
     use super::*;
-    use crate::key::{LogId, Trail};
+    use crate::{
+        key::{LogId, Trail},
+        store::Store,
+    };
 
     #[tokio::test]
     async fn who_listens_hears_of_its_workspace_and_of_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let below: Arc<dyn Table> =
             Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
-        let news = News::default();
-        let table = Telling::over(Arc::clone(&below), news.clone());
+        let table = Store::over(Arc::clone(&below));
+        let news = table.news();
         let [own, other] =
             ["2NBs0sLBnJxEcoDLgVnQdJkhEgV", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"].map(|id| Id::parse(id).unwrap());
         let day = "2013-06-01".parse().unwrap();
@@ -251,7 +221,7 @@ mod tests {
     async fn who_has_stopped_reading_the_feed_does_not_read_it() {
         let news = News::default();
         assert!(!news.reads_feed());
-        *lock(&news.feed_read_at) = Some(Instant::now());
+        news.reads_feed_now();
         tokio::time::advance(READS_WITHIN / 2).await;
         assert!(news.reads_feed());
         tokio::time::advance(READS_WITHIN / 2).await;

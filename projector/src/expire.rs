@@ -115,7 +115,8 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
         }
         deleted.days += 1;
         key_filter::delete(table, workspace, active.version, day.day).await?;
-        for head in heads {
+        // Lane 0 last: it says how many others there are.
+        for head in heads.into_iter().rev() {
             deleted.segments += delete(table, &head).await?;
         }
     }

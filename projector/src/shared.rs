@@ -13,7 +13,6 @@ use std::{
 use catalog::Catalog;
 use event::{Clock, Error, Id};
 use log::{
-    apart::Apart,
     handover::Handover,
     key::{OfDay, OfWorkspace},
 };
@@ -139,7 +138,7 @@ pub(crate) struct Stats {
     pub(crate) meters: Meters,
 }
 
-/// Says that the table is not available and what waits for that. What is denied is said once, by [`table::Denials`].
+/// Says that the table is not available and what waits for that. What is denied is said once, by [`log::store::Denials`].
 pub(crate) fn waits(error: &Error, subject: &dyn Display, what: &str) {
     match error.is_denied() {
         true => tracing::debug!(%subject, %error, "{what}"),
@@ -200,8 +199,6 @@ pub(crate) struct Shared {
 impl Shared {
     /// Of a worker that has done nothing yet.
     pub(crate) fn new(table: Arc<dyn Table>, options: Options) -> Self {
-        // However it was opened, what this worker merges is read as the segments that it holds.
-        let table = Apart::over(table);
         Self {
             catalog: Catalog::new(Arc::clone(&table)),
             table,

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use event::{Clock, Result, Timestamp};
+use event::{Clock, Result};
 use table::Table;
 use tokio::time::Instant;
 
@@ -88,11 +88,6 @@ impl Projector {
     /// A worker on `table`.
     pub fn new(table: Arc<dyn Table>, options: Options) -> Self {
         Self { shared: Arc::new(Shared::new(table, options)) }
-    }
-
-    /// What time the engine has, where it has said so.
-    pub fn engine_time(&self) -> Option<Timestamp> {
-        self.shared.table.engine_time()
     }
 
     /// How it is doing.

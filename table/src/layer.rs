@@ -32,6 +32,10 @@ pub enum Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// The names of all methods.
+    pub const NAMES: [&'static str; 8] =
+        ["get", "query", "put", "put_new", "delete", "transact", "shards", "changes"];
+
     /// The name of the method, as metrics and log lines have it.
     pub fn name(self) -> &'static str {
         match self {
@@ -107,28 +111,6 @@ pub trait Layer: Debug + Send + Sync {
         Cow::Borrowed(query)
     }
 
-    /// The key under which the table below has the item of a key, where that is another one. It is asked for all that is written or
-    /// checked; [`Layer::find`] and [`Layer::read`] place their own keys.
-    fn placed(&self, key: &Key) -> impl Future<Output = Result<Option<Key>>> + Send {
-        _ = key;
-        std::future::ready(Ok(None))
-    }
-
-    /// Changes a key of the table below, of which a change is told, into the one that is known above.
-    fn show(&self, key: &mut Key) {
-        _ = key;
-    }
-
-    /// How [`Table::get`] is answered: by the table below.
-    fn find<'a>(&'a self, key: &'a Key) -> impl Future<Output = Result<Option<Item>>> + Send + 'a {
-        self.below().get(key)
-    }
-
-    /// How [`Table::query`] is answered: by the table below.
-    fn read<'a>(&'a self, query: &'a Query) -> impl Future<Output = Result<Page>> + Send + 'a {
-        self.below().query(query)
-    }
-
     /// The most bytes of an item that it takes.
     fn item_bytes(&self) -> usize {
         self.below().item_bytes()
@@ -139,28 +121,24 @@ pub trait Layer: Debug + Send + Sync {
 impl<L: Layer> Table for L {
     async fn get(&self, key: &Key) -> Result<Option<Item>> {
         let kept = self.before(Call::Get(key)).await?;
-        let found = self.find(key).await;
+        let found = self.below().get(key).await;
         self.after(kept, found.as_ref().map(|item| item.as_ref().map_or(Answer::Done, Answer::Item)));
         found
     }
 
     async fn query(&self, query: &Query) -> Result<Page> {
         let kept = self.before(Call::Query(query)).await?;
-        let page = self.read(&self.instead(query)).await;
+        let page = self.below().query(&self.instead(query)).await;
         self.after(kept, page.as_ref().map(Answer::Page));
         page
     }
 
-    async fn put(&self, mut item: Item, condition: Condition) -> Result<()> {
+    async fn put(&self, item: Item, condition: Condition) -> Result<()> {
         let kept = self.before(Call::Put(&item)).await?;
-        let putting = async {
-            place(self, &mut item.key).await?;
-            self.below().put(item, condition).await
-        };
-        done(self, kept, putting.await)
+        done(self, kept, self.below().put(item, condition).await)
     }
 
-    async fn put_new(&self, mut items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
+    async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
         if L::ONE_BY_ONE {
             return put_one_by_one(self, items, within).await;
         }
@@ -170,13 +148,6 @@ impl<L: Layer> Table for L {
             Ok(kept) => kept,
             Err(error) => return (0, Err(error)),
         };
-        for item in &mut items {
-            let placed = place(self, &mut item.key).await;
-            let is_late = Instant::now() >= until;
-            if let Err(error) = placed.and(if is_late { Err(too_late(&item.key)) } else { Ok(()) }) {
-                return (0, done(self, kept, Err(error)));
-            }
-        }
         let left = until.saturating_duration_since(Instant::now());
         let (written, result) = self.below().put_new(items, left).await;
         (written, done(self, kept, result))
@@ -184,26 +155,16 @@ impl<L: Layer> Table for L {
 
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
         let kept = self.before(Call::Delete(key)).await?;
-        let deleting = async {
-            let placed = self.placed(key).await?;
-            self.below().delete(placed.as_ref().unwrap_or(key), condition).await
-        };
-        done(self, kept, deleting.await)
+        done(self, kept, self.below().delete(key, condition).await)
     }
 
     fn item_bytes(&self) -> usize {
         Layer::item_bytes(self)
     }
 
-    async fn transact(&self, mut writes: Vec<Write>) -> Result<()> {
+    async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         let kept = self.before(Call::Transact(&writes)).await?;
-        let writing = async {
-            for write in &mut writes {
-                place(self, write.key_mut()).await?;
-            }
-            self.below().transact(writes).await
-        };
-        done(self, kept, writing.await)
+        done(self, kept, self.below().transact(writes).await)
     }
 
     async fn forget_deleted(&self) -> Result<()> {
@@ -221,21 +182,10 @@ impl<L: Layer> Table for L {
 
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
         let kept = self.before(Call::Changes).await?;
-        let mut changes = self.below().changes(shard, from, wait).await;
-        if let Ok(changes) = &mut changes {
-            changes.keys.iter_mut().for_each(|key| self.show(key));
-        }
+        let changes = self.below().changes(shard, from, wait).await;
         self.after(kept, changes.as_ref().map(Answer::Changes));
         changes
     }
-}
-
-/// Changes a key into that of the table below.
-async fn place<L: Layer>(layer: &L, key: &mut Key) -> Result<()> {
-    if let Some(placed) = layer.placed(key).await? {
-        *key = placed;
-    }
-    Ok(())
 }
 
 fn done<L: Layer, T>(layer: &L, kept: L::Kept, result: Result<T>) -> Result<T> {

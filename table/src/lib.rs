@@ -25,14 +25,11 @@ use event::{Error, ErrorKind, Result, Timestamp};
 use crate::item::Value;
 
 pub mod check;
-mod denials;
 pub mod engine;
-mod failed;
 mod feed;
 pub mod item;
 pub mod key;
 mod layer;
-mod measured;
 mod pages;
 mod probe;
 pub mod sqlite;
@@ -40,13 +37,10 @@ pub mod text;
 pub mod units;
 mod update;
 
-pub use denials::Denials;
-pub use failed::FailedWrites;
 pub use feed::{Changes, Position, Shard};
 pub use item::Item;
 pub use key::{Key, KeyRange};
 pub use layer::{Answer, Call, Layer, put_one_by_one};
-pub use measured::Measured;
 pub use pages::{Pages, query_all};
 pub use probe::{probe, probe_write};
 pub use update::{Change, Policy, Tries, unless_overtaken, update};

@@ -9,10 +9,10 @@ use std::sync::{
 use event::{Clock, Error, Kind, Result, Timestamp};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
-    apart::Apart,
     key, layout,
     merged::{self, QUIET},
     scan,
+    store::Store,
 };
 use projector::compact::{Compactor, Done};
 use query::{Request, What, Words};
@@ -47,8 +47,7 @@ async fn scene_on(engine: Engine) -> Scene {
     // By then no claim of the day is forgotten.
     let clock = Clock::from_fn(|| at("2026-06-05T00:00:00Z"));
     let mut scene = Scene::new(World::with(engine, clock).await).await;
-    scene.table = Apart::over(Arc::clone(&scene.table));
-    // State left by an older Almanac.
+    // As an older Almanac leaves it.
     scene.table.delete(&key::layout(), Condition::None).await.unwrap();
     scene
 }
@@ -223,7 +222,7 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
     for writes in 1.. {
         // A process merges, and lives long enough to delete; it dies at some write of either.
         let dying = Dying { below: Arc::clone(&scene.table), left: writes.into(), is_after: writes % 2 == 0 };
-        let (dying, compactor) = (Apart::over(Arc::new(dying)), Compactor::default());
+        let (dying, compactor) = (Store::over(Arc::new(dying)), Compactor::default());
         let mut done = Ok(Done { is_left: true, ..Done::default() });
         while done.as_ref().is_ok_and(|done| done.is_left) {
             done = compactor.compact(&*dying, scene.id(), at(NOW)).await;

@@ -10,10 +10,10 @@ use catalog::{Catalog, Workspace};
 use event::{Clock, Error, ErrorKind, Kind, Result};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
-    bell::{Bell, Belled},
     cut::Cut,
     key::{self, LogId},
     scan,
+    store::Store,
 };
 use query::{Follow, FollowWords, Followed, Query, Words};
 use serde_json::{Value, json};
@@ -159,9 +159,9 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace, events: Value) {
 }
 
 async fn who_waits_is_woken_by_this_process_and_by_others(scene: Scene) {
-    let bell = Bell::default();
-    let belled = Belled::over(Arc::clone(&scene.table), bell.clone());
-    let query = scene.query(at(NOW)).hearing(bell);
+    let store = Store::over(Arc::clone(&scene.table));
+    let query = scene.query(at(NOW)).hearing(store.bell().clone());
+    let belled: Arc<dyn Table> = store;
     let mut follow = predictions(&FollowWords { wait: Some("30"), ..words("100") });
     // An old day, the present day, a new one: by this process and by another.
     let days = ["2026-06-09", "2026-01-01", "2026-06-09", "2026-06-10", "2026-01-01"];

@@ -13,15 +13,14 @@ use catalog::{
     Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
     RunChange, RunStatus, Webhook, Workspace,
 };
-use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp};
+use event::{Clock, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
-    apart::Apart,
     counted,
     cut::Cut,
     key::{self, EntityId, Followed, Scope},
-    lane_partitions::{self, LanePartitions},
     layout, scan,
+    store::Store,
 };
 use projector::{
     Options, Projector, compact::Compactor, deliver::deliver, dlq, erase, pending, rebuild, status, verify,
@@ -167,8 +166,7 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     for spec in [v1, release_of("m", "v2")] {
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     }
-    lane_partitions::since(&*table, workspace.id(), 2, Day::FIRST).await.unwrap();
-    catalog.set_lanes(workspace.id(), 2, now).await.unwrap();
+    catalog.set_lanes(workspace.id(), 2).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;
@@ -363,9 +361,8 @@ async fn compact(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &W
     }
     // As if no sweep had visited that day before.
     plain.delete(&key::compacted(workspace.id()), Condition::None).await.unwrap();
-    let table = Apart::over(recorded);
     let compacting = Compactor::default();
-    let done = compacting.compact(&*table, workspace.id(), Clock::system().now()).await.unwrap();
+    let done = compacting.compact(&*recorded, workspace.id(), Clock::system().now()).await.unwrap();
     assert!(done.merged > 0, "{done:?}");
 }
 
@@ -377,9 +374,9 @@ pub(crate) async fn pipeline() -> Calls {
         Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock.clone()).unwrap());
     let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&stored)));
     let [ingests, projects, queries] = &ways;
-    let seen = |table: &Arc<Recorded>| LanePartitions::over(Arc::clone(table) as _, clock.clone());
+    let seen = |table: &Arc<Recorded>| -> Arc<dyn Table> { Store::over(Arc::clone(table) as _) };
     let [ingesting, projecting, querying] = [ingests, projects, queries].map(seen);
-    let plain = LanePartitions::over(stored, clock.clone());
+    let plain: Arc<dyn Table> = Store::over(stored);
     for writer in [ingests, projects] {
         layout::raise(&**writer, clock.now(), async || Ok(true)).await.unwrap();
     }

@@ -10,9 +10,12 @@ use std::{
 };
 
 use event::{Clock, ErrorKind};
-use log::key::{self, OfWorkspace};
+use log::{
+    key::{self, OfWorkspace},
+    store::Store,
+};
 use projector::{Health, Options, Projector, undone};
-use table::{Denials, Table};
+use table::Table;
 use tests::{
     hooked::{Asked, Hooked, Turn},
     on_both_engines,
@@ -81,7 +84,8 @@ async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
         }
         _ => Turn::Pass,
     });
-    let (table, denials) = Denials::over(table);
+    let store = Store::over(table);
+    let (denials, table) = (Arc::clone(store.denials()), store as Arc<dyn Table>);
     let (worker, stop) = later(&table);
     until("the sweep", async || worker.health().has_swept).await;
     until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
@@ -108,7 +112,8 @@ async fn a_feed_that_is_denied_shows_and_comes_back() {
         Asked::Changes if is_denied.load(Ordering::Relaxed) => Turn::Fail(ErrorKind::Denied),
         _ => Turn::Pass,
     });
-    let (table, denials) = Denials::over(table);
+    let store = Store::over(table);
+    let (denials, table) = (Arc::clone(store.denials()), store as Arc<dyn Table>);
     tests::register::register(&table, "sim/one", &["v1"], at("2026-06-10T00:00:00Z")).await;
     let (worker, stop) = crate::letters::work(&table);
     until("the denial", async || denials.lately().is_some_and(|said| said.contains("may not changes"))).await;

@@ -95,7 +95,7 @@ impl Subject {
             Engine::DynamodbLocal => "since:0:lost",
         };
         Self {
-            table: Arc::clone(&fresh.table),
+            table: Arc::clone(&fresh.engine),
             clock,
             scope: "suite".to_owned(),
             lost: Position::After(lost.to_owned()),

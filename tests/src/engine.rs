@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dynamodb::DynamoTable;
 use event::Clock;
+use log::store::Store;
 use table::{Table, sqlite::SqliteTable};
 
 use crate::local::fresh_table;
@@ -21,8 +22,10 @@ pub enum Engine {
 /// Empty table that no other test uses.
 #[derive(Clone, Debug)]
 pub struct Fresh {
-    /// Table.
+    /// The table, as services know it.
     pub table: Arc<dyn Table>,
+    /// The table, as the engine opened it.
+    pub engine: Arc<dyn Table>,
     folder: Option<Arc<tempfile::TempDir>>,
 }
 
@@ -38,7 +41,7 @@ impl Engine {
                 let config = fresh_table(clock);
                 dynamodb::create(&config).await.expect("a new table");
                 let table = DynamoTable::connect(config).await.expect("it is there");
-                Fresh { table: Arc::new(table), folder: None }
+                Fresh::of(Arc::new(table), None)
             }
         }
     }
@@ -51,7 +54,11 @@ impl Fresh {
     /// If it cannot be made.
     pub fn sqlite(clock: Clock) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the file");
-        Self { table: open(&folder, clock), folder: Some(Arc::new(folder)) }
+        Self::of(open(&folder, clock), Some(Arc::new(folder)))
+    }
+
+    fn of(engine: Arc<dyn Table>, folder: Option<Arc<tempfile::TempDir>>) -> Self {
+        Self { table: Store::over(Arc::clone(&engine)), engine, folder }
     }
 
     /// All bytes of the file and of files beside it; empty if the table is no file.
@@ -72,7 +79,7 @@ impl Fresh {
     /// # Panics
     /// If the table is no file.
     pub fn open_again(&self, clock: Clock) -> Arc<dyn Table> {
-        open(self.folder.as_ref().expect("it is a file"), clock)
+        Store::over(open(self.folder.as_ref().expect("it is a file"), clock))
     }
 }
 

@@ -6,13 +6,8 @@ use std::{
 };
 
 use catalog::{Catalog, New, NewEntity, SnapshotContent};
-use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp, Window};
-use log::{
-    cut::Cut,
-    key::EntityId,
-    lane_partitions::{self, LanePartitions},
-    layout,
-};
+use event::{Clock, Definition, Id, Kind, Task, Timestamp, Window};
+use log::{cut::Cut, key::EntityId, layout};
 use table::Table;
 
 use crate::{
@@ -39,11 +34,10 @@ impl World {
 
     /// Makes a new table of an engine, with the time of `clock`.
     pub async fn with(engine: Engine, clock: Clock) -> Self {
-        let fresh = engine.fresh(clock.clone()).await;
-        let table = LanePartitions::over(Arc::clone(&fresh.table), clock);
-        // State of a table that this Almanac made.
-        layout::raise(&*table, Timestamp::default(), async || Ok(true)).await.expect("an empty table");
-        let counted = Arc::new(Counted::new(table));
+        let fresh = engine.fresh(clock).await;
+        // As in a table that this Almanac made.
+        layout::raise(&*fresh.table, Timestamp::default(), async || Ok(true)).await.expect("an empty table");
+        let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
         Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }
 
@@ -68,14 +62,12 @@ impl World {
         EntityId::Workspace(made.expect("a workspace").entity.id)
     }
 
-    /// Sets the number of lanes of the days of a workspace, and gives each a partition of its own at once, as if decided long
-    /// ago.
+    /// Sets how many lanes the days of a workspace get.
     ///
     /// # Panics
     /// If it cannot be set.
     pub async fn set_lanes(&self, workspace: &Id, lanes: u8) {
-        lane_partitions::since(&*self.counted, workspace, lanes, Day::FIRST).await.expect("a table");
-        self.catalog.set_lanes(workspace, lanes, Timestamp::default()).await.expect("a number of lanes");
+        self.catalog.set_lanes(workspace, lanes).await.expect("a number of lanes");
     }
 
     /// Makes a model in a workspace.

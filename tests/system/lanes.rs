@@ -1,10 +1,9 @@
-//! Lanes that have partitions of their own: nothing that is asked changes by it, and an export knows nothing of where they stood.
+//! Lanes have partitions of their own: nothing that is asked changes by it, and an export knows nothing of where they stood.
 
 use std::collections::BTreeSet;
 
 use catalog::Catalog;
-use event::{Clock, Day};
-use log::lane_partitions;
+use event::Clock;
 
 use crate::support::{Located, Place, block_on, on_both_engines, run_ok};
 
@@ -26,13 +25,11 @@ fn evaluations(place: &Place) -> String {
 }
 
 fn lanes_stand_apart_and_everything_is_found(place: &Place) {
-    // As if it had been decided long ago.
     block_on(async {
         let table = place.store().open().await;
         let (catalog, now) = (Catalog::new(table.clone()), Clock::system().now());
         let workspace = catalog.ensure_workspace(FLIGHTS, now).await.unwrap();
-        lane_partitions::since(&*table, workspace.id(), LANES, Day::FIRST).await.unwrap();
-        catalog.set_lanes(workspace.id(), LANES, now).await.unwrap();
+        catalog.set_lanes(workspace.id(), LANES).await.unwrap();
     });
     run_ok(place, &["demo", "--until", "2013-04-04"]);
     run_ok(place, &["upgrade"]);
@@ -47,16 +44,13 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
     let found = evaluations(place);
     assert_eq!(found, evaluations(&plain));
 
-    // It moves as if all stood in one partition, and the new table decides for itself.
+    // It moves as if all stood in one partition.
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("export");
     run_ok(place, &["export", "--to", to.to_str().unwrap()]);
     let there = Place::sqlite();
     run_ok(&there, &["restore", "--from", to.to_str().unwrap()]);
-    assert_eq!(partitions(&there), [String::new()].into());
+    assert_eq!(partitions(&there), partitions(place));
     assert_eq!(evaluations(&there), found);
     assert_eq!(run_ok(&there, &["verify"]), verified);
-    let said = run_ok(&there, &["workspace", "lanes", FLIGHTS, "2"]);
-    let day = Clock::system().now().plus_seconds(lane_partitions::AFTER_DAYS * 86_400).day();
-    assert!(said.ends_with(&format!("each in a partition of its own from {day} on\n")), "{said}");
 }

@@ -12,8 +12,7 @@ const LIMITS: Limits =
     Limits { writes: 50.0, reads: 150.0, partitions: 4, split_after: Duration::from_secs(60) };
 
 const LOAD: Load = Load {
-    lanes: 4,
-    parted: false,
+    lanes: 1,
     rows_per_second: 10_000_000 / 60 / PART,
     batch: 500,
     clients: 64,
@@ -41,9 +40,8 @@ fn what_partitions_throttle_is_sent_again_and_stored_once() {
 
 /// Lanes that stand in partitions of their own take more than one partition does, as soon as a day begins.
 #[test]
-fn lanes_in_partitions_of_their_own_take_more_from_the_first_second_on() {
-    let load = Load { lanes: 16, seconds: 40, ..LOAD };
-    let [together, apart] = [false, true].map(|parted| heat(1, Load { parted, ..load }));
+fn lanes_take_more_from_the_first_second_on() {
+    let [together, apart] = [1, 16].map(|lanes| heat(1, Load { lanes, seconds: 40, ..LOAD }));
     for heated in [&together, &apart] {
         assert_eq!(heated.violations, Vec::<String>::new());
         assert!(heated.caught_up.is_some());
@@ -77,8 +75,8 @@ fn the_page_of_scale_is_measured() {
         "| lanes | stored in the first minute, of 10 million | batches that took (p50, p99) | refused | throttled | write units a second by partition key |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
-    for (lanes, parted) in [(1, false), (4, false), (16, false), (4, true), (16, true)] {
-        let heated = heat(1, Load { lanes, parted, ..LOAD });
+    for lanes in [1, 4, 16] {
+        let heated = heat(1, Load { lanes, ..LOAD });
         assert_eq!(heated.violations, Vec::<String>::new());
         let stored: u64 = heated.spans.iter().map(|span| span.stored).sum();
         let refused: u64 = heated.spans.iter().map(|span| span.refused).sum();
@@ -90,19 +88,18 @@ fn the_page_of_scale_is_measured() {
             .map(|(key, units)| format!("`{key}` {:.0}", units / 60.0 * PART as f64))
             .collect();
         println!(
-            "| {lanes}, {} | {:.1} million | {half} ms, {most} ms | {refused} | {:?} | {} | folded {:?} s later |",
-            if parted { "each in its own partition" } else { "in one partition" },
+            "| {lanes} | {:.1} million | {half} ms, {most} ms | {refused} | {:?} | {} | folded {:?} s later |",
             (stored * PART) as f64 / 1e6,
             heated.throttled,
             units.join(", "),
             heated.caught_up
         );
     }
-    for parted in [true, false] {
+    for lanes in [1, 16] {
         println!(
-            "\nparted: {parted}\n| seconds | stored a second | throttled | refused | partitions |\n| --- | --- | --- | --- | --- |"
+            "\nlanes: {lanes}\n| seconds | stored a second | throttled | refused | partitions |\n| --- | --- | --- | --- | --- |"
         );
-        let heated = heat(2, Load { lanes: 16, parted, seconds: 420, midnight: 240, ..LOAD });
+        let heated = heat(2, Load { lanes, seconds: 420, midnight: 240, ..LOAD });
         assert_eq!(heated.violations, Vec::<String>::new());
         for (at, spans) in heated.spans.chunks(6).enumerate() {
             let stored: u64 = spans.iter().map(|span| span.stored).sum();

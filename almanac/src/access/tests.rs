@@ -12,7 +12,10 @@ use axum::{
 };
 use catalog::{Catalog, New, NewEntity, Role};
 use event::{Clock, Task};
-use log::key::{EntityId, EntityKind, Scope};
+use log::{
+    key::{EntityId, EntityKind, Scope},
+    store::Store,
+};
 use table::Table;
 use tests::{counted::Counted, engine::Engine, on_both_engines};
 use tokio::sync::watch;
@@ -172,8 +175,8 @@ impl House {
         }
         let options = Options::new(Clock::system());
         let (stop, stopping) = watch::channel(false);
-        let services = Services::new(Arc::clone(&table), &options);
-        // The search for events in the background would be counted among the reads of a call.
+        let services = Services::new(Store::over(Arc::clone(&table)), &options);
+        // What looks for events in the background would be counted among the reads of a call.
         services.end_waiting();
         let routes = services.routes(&options, stopping);
         let demands = routes.demands().clone();

@@ -15,6 +15,7 @@ use event::Clock;
 use log::{
     audit::chain,
     key::{Scope, Trail},
+    store::Store,
 };
 use serde_json::Value;
 use table::Table;
@@ -195,7 +196,7 @@ impl House {
             NewToken { name: "first".into(), expires_at: None, limits: Limits::default(), is_once: false };
         let (token, _) = Tokens::new(Arc::clone(&table)).create(&ann, new, now).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let routes = Services::new(Arc::clone(&table), &Options::new(Clock::system()))
+        let routes = Services::new(Store::over(Arc::clone(&table)), &Options::new(Clock::system()))
             .routes(&Options::new(Clock::system()), stopping);
         let demands = routes.demands().clone();
         let access = Arc::new(Access::new(Arc::clone(&table), Clock::system()));

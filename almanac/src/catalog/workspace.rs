@@ -135,14 +135,8 @@ async fn lanes(service: &Service, workspace: &str, count: Option<u8>) -> anyhow:
     let workspace = catalog.workspace(workspace).await?;
     match count {
         Some(count) => {
-            let now = service.clock().now();
-            let lanes = catalog.set_lanes(workspace.id(), count, now).await?;
+            let lanes = catalog.set_lanes(workspace.id(), count).await?;
             println!("{} lanes for days that begin from now on", lanes.count);
-            match catalog.part_lanes(workspace.id(), now).await? {
-                Some(day) => println!("each in a partition of its own from {day} on"),
-                None if count > 1 => println!("`almanac upgrade` gives each a partition of its own"),
-                None => {}
-            }
         }
         None => println!("{} lanes", catalog.lanes(workspace.id()).await?.count),
     }

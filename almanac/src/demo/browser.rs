@@ -9,6 +9,7 @@ use std::{
 use ::access::Access;
 use anyhow::Context;
 use event::Clock;
+use log::store::Store;
 use table::Table;
 use tokio::net::TcpListener;
 
@@ -52,8 +53,8 @@ pub(super) async fn listen(config: &Config, table: &Arc<dyn Table>) -> anyhow::R
 /// Serves the table until the process is asked to stop, and opens the figures of a workspace in a browser.
 ///
 /// # Errors
-/// Errors of the services.
-pub(super) async fn show(place: Place, table: Arc<dyn Table>, workspace: &str) -> anyhow::Result<()> {
+/// Those of the services.
+pub(super) async fn show(place: Place, store: Arc<Store>, workspace: &str) -> anyhow::Result<()> {
     let Place { listener, access } = place;
     let address = listener.local_addr()?;
     let url = format!("http://{address}/#/w/{workspace}/figures");
@@ -64,7 +65,7 @@ pub(super) async fn show(place: Place, table: Arc<dyn Table>, workspace: &str) -
             eprintln!("No browser could be opened; open that address yourself.");
         }
     });
-    run_as(listener, table, Options { access, ..Options::new(Clock::system()) }, asked_to_stop()).await
+    run_as(listener, store, Options { access, ..Options::new(Clock::system()) }, asked_to_stop()).await
 }
 
 /// Asks a browser to show the address; returns true if that succeeded.

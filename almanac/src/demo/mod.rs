@@ -11,9 +11,11 @@ use catalog::{Catalog, ReleaseSpec, Workspace};
 use clap::Args;
 use event::{Clock, Day};
 use ingest::Ingest;
+use log::store::Store;
 use query::Query;
 use replay::{Replay, ReplayClock};
 use set::{LIST_HEADER, LIST_NUMBERS, PRODUCTION, SETS, Set};
+use table::Table;
 use tokio::sync::watch;
 
 use crate::{config::Config, open, shown, waiting::caught_up};
@@ -41,8 +43,9 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     let set = Set::named(&args.set)?;
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
     let replay = Replay::new(set, until)?;
-    let table = open::to_write(config).await?;
-    // A taken address is reported before the work begins.
+    let store = open::to_serve(config, true).await?;
+    let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
+    // What cannot be listened on is known before the work.
     let place = if args.open { Some(browser::listen(config, &table).await?) } else { None };
     let workspace = register(&Catalog::new(Arc::clone(&table)), set).await?;
     let releases = set.releases.each_ref().map(|release| release.name).join(" and ");
@@ -71,7 +74,7 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     let query = Query::new(Arc::clone(&table), Clock::system());
     report::print(&query, &workspace, (set, until), config).await?;
     match place {
-        Some(place) => browser::show(place, table, set.workspace).await,
+        Some(place) => browser::show(place, store, set.workspace).await,
         None => Ok(()),
     }
 }

@@ -4,9 +4,8 @@
 //! A marker names the export and counts its stored files. So a killed restore continues when it is called again, and no table
 //! becomes a mixture of two. Until it has ended, no other command opens the table.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use catalog::Catalog;
 use clap::Args;
 use event::{Error, Result, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -24,7 +23,6 @@ use crate::{
     depot::{Depot, FORM},
     open,
     progress::Progress,
-    upgrade::part_lanes,
 };
 
 /// Number of items written side by side: on SQLite they share a commit.
@@ -104,8 +102,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         ))
         .into());
     }
-    // This precedes the marker's end, so after a failure the next call repeats it.
-    part_lanes(&Catalog::new(Arc::clone(&table)), around.clock.now()).await?;
+    // Before it is done: what fails here is done when it is called again.
     marker.is_done = true;
     marker.put(&*table, Condition::Exists).await?;
     println!(
@@ -287,13 +284,15 @@ async fn first_key(whole: &dyn Whole) -> Result<Option<Key>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use event::{Clock, Column, Columns, Id, Kind, Values};
     use log::{
-        apart::Apart,
         batch::{BatchId, BatchPart},
         key::LogId,
         merged,
         segment_item::Segment,
+        store::Store,
     };
     use table::sqlite::SqliteTable;
 
@@ -322,7 +321,7 @@ mod tests {
     async fn merged_items_that_are_stored_already_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let below = SqliteTable::open(&folder.path().join("log.db"), Clock::system()).unwrap();
-        let table = Apart::over(Arc::new(below));
+        let table = Store::over(Arc::new(below));
         let (item, now) = (merged_item(), Timestamp::default());
         let restored = async |item: &Item| {
             write(&*table, std::iter::once(Ok(item.clone())), (now, &Condition::Absent)).await

@@ -73,7 +73,6 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     compare((&*table, &*whole), (&id, manifest), &mut marker, files as i64).await?;
     // This precedes the workspace's own item, so after a failure the next call repeats it.
     expired::forget_notice(&*table, &id).await?;
-    catalog.part_lanes(&id, clock.now()).await?;
     for item in held.entities() {
         catalog.adopt(item, clock.now()).await?;
     }

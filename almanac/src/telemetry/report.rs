@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
+use log::store::Denials;
 use projector::{Health, Projector};
-use table::Denials;
 
 /// Interval of the line.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);

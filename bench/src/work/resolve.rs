@@ -13,7 +13,7 @@ use almanac::{Embedded, pending::ByIngest};
 use anyhow::ensure;
 use catalog::Catalog;
 use event::{Clock, Id, Kind, Timestamp};
-use log::{active, apart::Apart, key::LogId, scan};
+use log::{active, key::LogId, scan, store::Store};
 use projector::{WorkspaceDay, key_filters, pending, project::project};
 use table::{Table, sqlite::SqliteTable};
 use tokio::time::Instant;
@@ -93,7 +93,7 @@ fn filtered(context: &Context) -> anyhow::Result<Filtered> {
     let clock = Clock::from_fn(move || Clock::system().now().plus_seconds(seconds.load(Ordering::Relaxed)));
     let file = SqliteTable::open_existing(&stored.folder.join("almanac.db"), clock.clone())?;
     let reads = Arc::new(ReadingTable::new(Arc::new(file)));
-    let table = Apart::over(Arc::clone(&reads) as Arc<dyn Table>);
+    let table: Arc<dyn Table> = Store::over(Arc::clone(&reads) as Arc<dyn Table>);
     let almanac = Embedded::on(Arc::clone(&reads) as Arc<dyn Table>, clock.clone());
     context.runtime.block_on(async {
         let workspace = almanac.catalog().workspace(WORKSPACE).await?.id().clone();

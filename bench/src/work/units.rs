@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use almanac::up::Options;
 use anyhow::Context as _;
 use event::{Clock, Timestamp};
+use log::store::Store;
 use projector::PAID_REST;
 use table::{Item, Key, Table, sqlite::SqliteTable};
 use tokio::{net::TcpListener, sync::oneshot};
@@ -47,7 +48,7 @@ async fn count(context: &Context, sent: Sent) -> anyhow::Result<(Units, usize)> 
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { _ = stopped.await };
     let options = Options { rest: sent.rest, ..Options::new(Clock::system()) };
-    let served = Arc::clone(&table) as Arc<dyn Table>;
+    let served = Store::over(Arc::clone(&table) as Arc<dyn Table>);
     let serving = tokio::spawn(almanac::up::run_as(listener, served, options, shutdown));
     service::register(address).await?;
     let before = table.counted();

@@ -250,7 +250,7 @@ pub(super) fn set_lanes() -> Operation {
     Operation::put("/v1/workspaces/{category}/{name}/lanes", "set_lanes")
         .tag("catalog")
         .summary("Set over how many lanes the days of a workspace are spread")
-        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. From the third day after on each lane has a partition of the table of its own, which DynamoDB takes more writes for.")
+        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. Each lane has a partition of the table of its own, which DynamoDB takes more writes for.")
         .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
         .answers(StatusCode::OK, answer("How many.", JSON, schema::object([("lanes", lanes())])))
 }

@@ -72,6 +72,6 @@ pub(super) async fn set_lanes(
         Problem::new(StatusCode::BAD_REQUEST, detail)
     })?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let lanes = service.catalog().set_lanes(workspace.id(), count, service.clock().now()).await?;
+    let lanes = service.catalog().set_lanes(workspace.id(), count).await?;
     Ok(Json(json!({ "lanes": lanes.count })).into_response())
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use event::{Error, Id, Result};
+use log::content;
 
 use super::{
     Appended, Appender, Job, Remember,
     claim::{Claim, Claims},
-    differ,
-    identity::{content_key, of_content},
-    off_thread,
+    differ, off_thread,
     pack::{Entry, GROUPED_ROWS, Look},
     place::{Dealt, as_claimed},
 };
@@ -27,7 +26,7 @@ impl Appender {
     ) -> Result<bool> {
         let (kind, rows) = (batch.kind, batch.rows());
         let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
-        let name = idempotency_key.map_or_else(|| content_key(&digest), str::to_owned);
+        let name = idempotency_key.map_or_else(|| content::key(&digest), str::to_owned);
         if idempotency_key.is_none() && remember == Remember::Never {
             return Ok(false);
         }
@@ -38,7 +37,7 @@ impl Appender {
         // With one lane for days that have none yet, no segment is put that says how many there are.
         for dealt in self.deal(workspace, (kind, 1, self.times.now().day()), parts).await? {
             let log = self.log(&dealt.log);
-            let (entry, _) = Entry::new(of_content(&digest), dealt, Look::Lately);
+            let (entry, _) = Entry::new(content::batch(&digest), dealt, Look::Lately);
             if log.stored(&entry).await? > 0 {
                 return Ok(true);
             }

@@ -4,7 +4,6 @@
 use event::{Id, Timestamp};
 use log::{
     batch::BatchId,
-    content,
     key::{DecisionId, ReviewItemId},
 };
 use sha2::{Digest, Sha256};
@@ -65,16 +64,6 @@ pub(super) fn of_answer(id: &ReviewItemId) -> BatchId {
     of_parts(&[b"answer\0", id.workspace.as_str().as_bytes(), id.to_string().as_bytes()])
 }
 
-/// The name of a batch without a key: its digest stands for its content.
-pub(super) fn of_content(digest: &str) -> BatchId {
-    content::batch(digest)
-}
-
-/// The name in answers of a batch without a key.
-pub(super) fn content_key(digest: &str) -> String {
-    content::key(digest)
-}
-
 /// A name that no other batch has.
 pub(super) fn of_nothing(now: Timestamp) -> BatchId {
     of_parts(&[b"once\0", Id::new(now).as_str().as_bytes()])
@@ -91,7 +80,10 @@ fn of_parts(parts: &[&[u8]]) -> BatchId {
 #[cfg(test)]
 mod tests {
     use event::Kind;
-    use log::key::{LogId, PendingSegment};
+    use log::{
+        content,
+        key::{LogId, PendingSegment},
+    };
 
     use super::*;
 
@@ -110,14 +102,14 @@ mod tests {
         let names = [
             Scheme::Key.batch("nightly", at, "0af1"),
             Scheme::Claim.batch("nightly", at, "0af1"),
-            of_content("0af1"),
+            content::batch("0af1"),
             of_chunk("0af1", 61),
             of_decision(&id),
             of_answer(&ReviewItemId { workspace: workspace.clone(), review: workspace.clone(), number: 7 }),
         ];
         let names = names.map(|name| name.to_string()).join(" ");
         insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7 775ede5679849c8b8b689709d486e5e8 fcf7f29eae231a1ab8727ffced708919");
-        assert_eq!(of_content("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
+        assert_eq!(content::batch("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
         assert_ne!(of_nothing(at), of_nothing(at));
     }
 }

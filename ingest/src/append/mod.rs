@@ -42,7 +42,9 @@ use std::{
 
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
-use log::{appending::Appending, audit::current, batch::BatchId, handover::Handover, key::LogId, staged};
+use log::{
+    appending::Appending, audit::current, batch::BatchId, content, handover::Handover, key::LogId, staged,
+};
 use table::Table;
 use tokio::time::Instant;
 
@@ -246,7 +248,7 @@ impl Appender {
         let _appending = Appending::begin();
         let (kind, rows) = (batch.kind, batch.rows());
         let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
-        let name = idempotency_key.map_or_else(|| identity::content_key(&digest), str::to_owned);
+        let name = idempotency_key.map_or_else(|| content::key(&digest), str::to_owned);
         let dated = parts.iter().filter_map(|(day, part)| Some(((*day)?, part.columns.rows)));
         let days: BTreeMap<Day, usize> = dated.collect();
         let pending = rows - days.values().sum::<usize>();
@@ -266,7 +268,7 @@ impl Appender {
     async fn unclaimed(&self, job: Job<'_>, parts: Parts) -> Result<Appended> {
         let (batch, look) = match job.remember {
             Remember::Never => (identity::of_nothing(job.now), Look::Nowhere),
-            Remember::Week | Remember::Forever => (identity::of_content(&job.digest), Look::Lately),
+            Remember::Week | Remember::Forever => (content::batch(&job.digest), Look::Lately),
         };
         let dealt = self.deal(job.workspace, job.to(), parts).await?;
         self.store(&job, batch, dealt, &|_| look).await

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Id, Kind, Result, Timestamp, Values};
-use log::key;
+use log::{content, key};
 use table::Query;
 
-use super::{Appender, ChunkRows, Job, Remember, claim::Claims, identity, off_thread, place::as_claimed};
+use super::{Appender, ChunkRows, Job, Remember, claim::Claims, off_thread, place::as_claimed};
 use crate::batch::Batch;
 
 impl Appender {
@@ -50,7 +50,7 @@ impl Appender {
                 let numbers = batch.numbers.clone();
                 let (digest, parts) =
                     off_thread(rows.len(), move || (batch.digest(), batch.into_parts())).await?;
-                let name = identity::content_key(&digest);
+                let name = content::key(&digest);
                 let claims = Claims { table: &*self.table, workspace, kind, name: &name };
                 let Some(claim) = claims.read_old().await? else { continue };
                 let (remember, now) = (Remember::Forever, self.times.now());

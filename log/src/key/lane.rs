@@ -1,29 +1,11 @@
-//! The partitions of lanes that have their own, and the items that say which do ([`crate::lane_partitions`]).
+//! The partitions of lanes ([`crate::store`]).
 
 use event::Id;
 use table::{Key, KeyRange};
 
-use super::{LogId, day_partition, is_of_logs, layout};
+use super::{LogId, day_partition, is_of_logs};
 
-const OWN: &str = "lanes#";
-
-/// Which lanes of a workspace have partitions of their own, and from which days on.
-pub fn own_partitions(workspace: &Id) -> Key {
-    Key::new(layout().pk, format!("{OWN}{workspace}"))
-}
-
-/// The same of all workspaces.
-pub fn all_own_partitions() -> KeyRange {
-    KeyRange::prefix(layout().pk, OWN)
-}
-
-/// The workspace of a key that is one of [`own_partitions`].
-pub fn parse_own_partitions(key: &Key) -> Option<Id> {
-    let id = key.sk.strip_prefix(OWN).filter(|_| key.pk == layout().pk)?;
-    Id::parse(id).ok()
-}
-
-/// The partition of a lane that has its own.
+/// The partition of a lane but lane 0, which stands in that of the workspace.
 pub fn lane_partition(workspace: &Id, lane: u8) -> String {
     format!("{}/{lane:02}", day_partition(workspace))
 }
@@ -35,18 +17,16 @@ pub fn parse_lane_partition(pk: &str) -> Option<&str> {
     (is_lane && is_of_logs(logs)).then_some(logs)
 }
 
-/// The workspace of a partition of segments.
-pub fn parse_day_partition(pk: &str) -> Option<Id> {
-    Id::parse(pk.strip_suffix("/day")?.strip_prefix("w#")?).ok()
+/// The log within which a sort key of a partition of segments lies, if it does.
+pub fn log_at(pk: &str, sk: &str) -> Option<LogId> {
+    // `day#2013-06-01/p/03/`
+    const NAME: usize = 20;
+    super::parse_segment(&Key::new(pk, format!("{}{:010}", sk.get(..NAME)?, 1))).map(|(log, _)| log)
 }
 
 /// The log that both ends of a range lie in, if it is one.
 pub fn log_of_range(range: &KeyRange) -> Option<LogId> {
-    // `day#2013-06-01/p/03/`
-    const NAME: usize = 20;
-    let [from, to] = [range.from.get(..NAME)?, range.to.get(..NAME)?];
-    let key = Key::new(range.pk.clone(), format!("{from}{:010}", 1));
-    (from == to).then(|| super::parse_segment(&key)).flatten().map(|(log, _)| log)
+    log_at(&range.pk, &range.from).filter(|log| log_at(&range.pk, &range.to).as_ref() == Some(log))
 }
 
 #[cfg(test)]
@@ -67,7 +47,6 @@ mod tests {
         let pk = lane_partition(&workspace, 3);
         assert_eq!(pk, "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/day/03");
         assert_eq!(parse_lane_partition(&pk), Some(segment(&log, 1).pk.as_str()));
-        assert_eq!(parse_day_partition(&segment(&log, 1).pk), Some(workspace.clone()));
         for other in [
             segment(&log, 1).pk,
             batch(&workspace, Kind::Outcomes, "k").pk,
@@ -76,8 +55,6 @@ mod tests {
         ] {
             assert_eq!(parse_lane_partition(&other), None, "{other}");
         }
-        assert_eq!(parse_own_partitions(&own_partitions(&workspace)), Some(workspace.clone()));
-        assert_eq!(parse_own_partitions(&layout()), None);
         assert_eq!(log_of_range(&segments_between(&log, 3, 9)), Some(log.clone()));
         assert_eq!(log_of_range(&segments_from(&log, 3)), Some(log.clone()));
         for range in

@@ -5,8 +5,8 @@ use table::Key;
 
 use super::{
     EntityId, EntityKind, Followed, Scope, WORKERS, full_sweep, guard, parse_answered, parse_follow,
-    parse_grant, parse_own_partitions, parse_token, parse_workspace_part, projector::lease_partition,
-    quota_used_by_all, write_probe,
+    parse_grant, parse_token, parse_workspace_part, projector::lease_partition, quota_used_by_all,
+    write_probe,
 };
 
 /// What says that the table was restored from an export, or is being restored.
@@ -100,12 +100,11 @@ fn is_used_quota(workspace: &Id, key: &Key) -> bool {
 }
 
 /// Whether a key is of an item that speaks of the processes at work on one table, and not of what the table holds: leases
-/// with the positions of their feeds, heartbeats, demands for sweeps, probes; or of where in this table lanes stand. An export leaves it behind.
+/// with the positions of their feeds, heartbeats, demands for sweeps, probes. An export leaves it behind.
 pub fn stays_behind(key: &Key) -> bool {
     let is_of = |other: &Key| other.pk == key.pk;
     key.pk.starts_with(&lease_partition(""))
         || key.pk == WORKERS
-        || parse_own_partitions(key).is_some()
         || [full_sweep(), write_probe(), restored()].iter().any(is_of)
 }
 

@@ -362,7 +362,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use event::{Column, Columns, Values};
-    use log::segment_item::Segment;
+    use log::{segment_item::Segment, store::Store};
     use table::{Condition, sqlite::SqliteTable};
 
     use super::*;
@@ -372,8 +372,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let table: Arc<dyn Table> = Arc::new(table);
-        let (bell, workspace) = (Bell::default(), Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap());
-        let ringing = log::bell::Belled::over(Arc::clone(&table), bell.clone());
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let store = Store::over(Arc::clone(&table));
+        let (bell, ringing) = (store.bell().clone(), store as Arc<dyn Table>);
         let log = |day: &str| LogId {
             workspace: workspace.clone(),
             day: day.parse().unwrap(),

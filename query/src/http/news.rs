@@ -190,7 +190,7 @@ impl Telling {
 #[cfg(test)]
 mod tests {
     use event::Clock;
-    use log::{key, news::News};
+    use log::{key, store::Store};
     use table::{Condition, Item, Table, sqlite::SqliteTable};
 
     use super::*;
@@ -200,8 +200,9 @@ mod tests {
     /// A stream of a workspace, and a table by which it is told.
     fn begin(folder: &std::path::Path, workspace: &Id) -> (Telling, Arc<dyn Table>) {
         let table = SqliteTable::open(&folder.join("t.db"), Clock::system()).unwrap();
-        let news = News::default();
-        let table = log::news::Telling::over(Arc::new(table), news.clone());
+        let store = Store::over(Arc::new(table));
+        let news = store.news().clone();
+        let table: Arc<dyn Table> = store;
         let query = Arc::new(Query::new(Arc::clone(&table), Clock::system()).telling(news));
         (Telling::begin(query, workspace, LONG).unwrap(), table)
     }

@@ -13,11 +13,10 @@ use event::{Day, Kind, Result, Timestamp};
 use fold::{alert::State, maturity::AGES};
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
-    key,
-    lane_partitions::LanePartitions,
-    pending, rolled,
+    key, pending, rolled,
     segment_item::CLOSED_AFTER_SECONDS,
     staged::{self, StagedUntil},
+    store::Store,
 };
 use projector::{Options, Projector, verify::verify};
 use table::{Query, Table, query_all};
@@ -32,7 +31,7 @@ use super::{
     process::{Gate, Process},
     random::Random,
     resolving::{self, Judging, UNDATED},
-    world::{World, part_lanes},
+    world::World,
 };
 use crate::{
     courier::{Does, Receiver},
@@ -109,7 +108,6 @@ async fn run(seed: u64) -> Result<Ahead> {
     world.ahead.store(BEGIN_HOURS * 3_600, Ordering::Relaxed);
     let setup = table(&world, (seed, 0));
     let workspace = register(&setup, "sim/one", &["v1", "v2"], world.clock.now()).await;
-    part_lanes(&*setup, workspace.id(), seed).await?;
     let mut scene = Scene {
         seed,
         random: Random::new(seed.wrapping_add(9 << 32)),
@@ -142,7 +140,7 @@ async fn run(seed: u64) -> Result<Ahead> {
 fn table(world: &Arc<World>, (seed, number): (u64, u64)) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
     let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
-    LanePartitions::over(Arc::new(table), world.clock.clone())
+    Store::over(Arc::new(table))
 }
 
 impl Scene {

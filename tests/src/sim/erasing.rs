@@ -20,7 +20,7 @@ use std::{
 use catalog::{Catalog, Erasure, ErasurePhase, Workspace};
 use event::{Error, ErrorKind, Id, Result, Timestamp};
 use ingest::{Ingest, Receipt, Refused, Remember, SubmitError, json::read_ndjson};
-use log::{active, lane_partitions::LanePartitions, segment_item::CLOSED_AFTER_SECONDS};
+use log::{active, segment_item::CLOSED_AFTER_SECONDS, store::Store};
 use projector::{
     WorkspaceDay,
     erase::{Pace, carry_out},
@@ -42,7 +42,7 @@ use self::batches::Sent;
 use super::{
     process::{Gate, Process},
     random::Random,
-    world::{World, part_lanes},
+    world::World,
 };
 use crate::{decided::ByIngest, register::register};
 
@@ -118,7 +118,6 @@ async fn run(seed: u64) -> Result<Erasing> {
     let world = World::new();
     let setup = table(&world, (seed, 0));
     let workspace = register(&setup, "sim/one", &["v1", "v2"], world.clock.now()).await;
-    part_lanes(&*setup, workspace.id(), seed).await?;
     let scene = Arc::new(Scene {
         seed,
         world: Arc::clone(&world),
@@ -145,9 +144,7 @@ async fn run(seed: u64) -> Result<Erasing> {
             sleep(Duration::from_millis(scene.random.below(40_000))).await;
             asked.push(world.clock.now().plus_seconds(-CLOSED_AFTER_SECONDS));
             // Faults hit this as well, and it is no matter when it is done.
-            _ = catalog
-                .set_lanes(scene.workspace.id(), 1 + scene.random.below(16) as u8, world.clock.now())
-                .await;
+            _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(16) as u8).await;
         }
         match writer.await {
             Ok(of_writer) => sent.extend(of_writer),
@@ -173,7 +170,7 @@ async fn run(seed: u64) -> Result<Erasing> {
 fn table(world: &Arc<World>, (seed, number): (u64, u64)) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
     let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
-    LanePartitions::over(Arc::new(table), world.clock.clone())
+    Store::over(Arc::new(table))
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

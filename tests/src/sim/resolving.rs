@@ -19,9 +19,9 @@ use event::{
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
     key::PendingSegment,
-    lane_partitions::{LanePartitions, shown},
     pending::{self, Decision},
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
+    store::{Store, shown},
 };
 use projector::{WorkspaceDay, pending::resolve, project::project, sweep::sweep};
 use table::Table;
@@ -31,7 +31,7 @@ use super::{
     Planted,
     process::{Gate, Process},
     random::Random,
-    world::{World, is_segment, part_lanes},
+    world::{World, is_segment},
 };
 use crate::decided::ByIngest;
 
@@ -100,7 +100,6 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let catalog = Catalog::new(Arc::clone(&setup));
     let now = world.clock.now();
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
-    part_lanes(&*setup, workspace.id(), seed).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
@@ -122,7 +121,7 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let mut judging = Judging::default();
     for task in writers {
         sleep(Duration::from_millis(700)).await;
-        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8, world.clock.now()).await;
+        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
         if let Err(error) = task.await {
             judging.violations.push(format!("a writer gave up: {error}"));
         }
@@ -147,7 +146,7 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
 fn table(world: &Arc<World>, (seed, number): (u64, u64), planted: Option<Planted>) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
     let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), planted);
-    LanePartitions::over(Arc::new(table), world.clock.clone())
+    Store::over(Arc::new(table))
 }
 
 /// Sends batches, each until it is acknowledged.

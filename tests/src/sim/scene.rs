@@ -7,7 +7,7 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec};
-use event::{Clock, Day, Definition, Id, Kind, Result, Task};
+use event::{Clock, Columns, Day, Definition, Id, Kind, Result, Task};
 use log::{key::LogId, projection::Applied};
 use projector::{deliver::Courier, rebuild};
 use table::Table;
@@ -194,19 +194,26 @@ impl Scene {
         for release in 1..=self.releases {
             state.definitions.insert(format!("v{release}"), Definition::of(task.clone()));
         }
-        let logs =
-            (0..LOGS).map(|log| self.log(log)).chain((0..RELEASE_LOGS).map(|log| self.release_log(log)));
-        state.logs.extend(logs.map(|log| (log, Vec::new())));
+        state.logs = self.logs();
         Ok(())
     }
 
+    /// All logs, in which nothing is yet.
+    fn logs(&self) -> BTreeMap<LogId, Vec<Option<Columns>>> {
+        let logs =
+            (0..LOGS).map(|log| self.log(log)).chain((0..RELEASE_LOGS).map(|log| self.release_log(log)));
+        logs.map(|log| (log, Vec::new())).collect()
+    }
+
+    /// Appends come in any order, and only the first one to lane 0 says that there are others: so of what is merged, other days take their place.
     fn log(&self, number: usize) -> LogId {
-        let day = if number.is_multiple_of(2) { "2026-06-01" } else { "2026-06-02" };
+        let (day, lane) =
+            if self.compacts { ((number & 1) + 2 * (number >> 2), 0) } else { (number & 1, number >> 2) };
         LogId {
             workspace: self.workspace.clone(),
-            day: day.parse().expect("a day"),
+            day: format!("2026-06-0{}", day + 1).parse().expect("a day"),
             kind: if number & 2 == 0 { Kind::Predictions } else { Kind::Outcomes },
-            lane: (number >> 2) as u8,
+            lane: lane as u8,
         }
     }
 

@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-use event::{Clock, Columns, Day, Definition, Error, Id, Result, Timestamp, lane::MAX_LANES};
+use event::{Clock, Columns, Definition, Error, Result, Timestamp};
 use feed::Told;
 use log::{
     key::{self, LogId},
-    lane_partitions::{self, shown},
+    store::shown,
 };
 use table::{
-    Condition, Item, Key, Table, Write,
+    Condition, Item, Key, Write,
     item::{MAX_ITEM_BYTES, Value},
 };
 use tokio::{sync::Notify, time::Instant};
@@ -215,12 +215,4 @@ impl State {
 /// Whether a key is one of a segment, in whichever partition it stands.
 pub(super) fn is_segment(key: &Key) -> bool {
     key::parse_segment(&shown(Item::new(key.clone())).key).is_some()
-}
-
-/// In half of the runs each lane of a workspace has a partition of its own.
-pub(super) async fn part_lanes(table: &dyn Table, workspace: &Id, seed: u64) -> Result<()> {
-    if seed.is_multiple_of(2) {
-        lane_partitions::since(table, workspace, MAX_LANES, Day::FIRST).await?;
-    }
-    Ok(())
 }

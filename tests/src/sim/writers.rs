@@ -17,8 +17,8 @@ use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
     handover::Handover,
-    lane_partitions::{LanePartitions, shown},
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
+    store::{Store, shown},
 };
 use table::Table;
 use tokio::time::{sleep, timeout};
@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     process::{Gate, Process},
     random::Random,
-    world::{World, is_segment, part_lanes},
+    world::{World, is_segment},
 };
 
 /// How much each service hands over at most: all that it appends.
@@ -99,7 +99,6 @@ async fn run(seed: u64) -> Result<Written> {
     let catalog = Catalog::new(Arc::clone(&setup));
     let now = world.clock.now();
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
-    part_lanes(&*setup, workspace.id(), seed).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
@@ -119,7 +118,7 @@ async fn run(seed: u64) -> Result<Written> {
     while tasks.iter().any(|task| !task.is_finished()) {
         sleep(Duration::from_millis(700)).await;
         // Faults hit this as well, and it is no matter when it is done.
-        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8, world.clock.now()).await;
+        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
         let closed = world.clock.now().plus_seconds(READER_SECONDS - CLOSED_AFTER_SECONDS);
         asked.push((closed, as_of(&segments(&world)?, closed)));
     }
@@ -146,7 +145,7 @@ async fn run(seed: u64) -> Result<Written> {
 fn table(world: &Arc<World>, seed: u64, number: u64) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
     let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
-    LanePartitions::over(Arc::new(table), world.clock.clone())
+    Store::over(Arc::new(table))
 }
 
 /// Sends batches, each until it is acknowledged.

@@ -16,7 +16,7 @@ use std::{
 use almanac::up;
 use dynamodb::{DynamoConfig, DynamoTable};
 use event::Clock;
-use log::{apart::Apart, lane_partitions::LanePartitions};
+use log::store::Store as Opened;
 use serde_json::Value;
 use table::{Table, sqlite::SqliteTable};
 use tests::local::fresh_table;
@@ -45,6 +45,10 @@ pub(crate) enum Store {
 
 impl Store {
     pub(crate) async fn open(&self) -> Arc<dyn Table> {
+        self.opened().await
+    }
+
+    async fn opened(&self) -> Arc<Opened> {
         let table: Arc<dyn Table> = match self {
             Store::Sqlite(folder) => Arc::new(
                 SqliteTable::open(&folder.join("almanac.db"), Clock::system()).expect("the table opens"),
@@ -53,7 +57,7 @@ impl Store {
                 Arc::new(DynamoTable::connect(config.clone()).await.expect("the table is there"))
             }
         };
-        Apart::over(LanePartitions::over(table, Clock::system()))
+        Opened::over(table)
     }
 
     fn args(&self) -> Vec<String> {
@@ -267,15 +271,15 @@ impl Service {
     /// Starts them on the table at `place`.
     pub(crate) fn start(place: &(impl Located + ?Sized)) -> Self {
         let store = place.store();
-        Self::serve(async move || store.open().await, up::Options::new(Clock::system()))
+        Self::serve(async move || store.opened().await, up::Options::new(Clock::system()))
     }
 
     /// Starts some of them on a table that is open.
     pub(crate) fn start_on(table: Arc<dyn Table>, options: up::Options) -> Self {
-        Self::serve(async move || table, options)
+        Self::serve(async move || Opened::over(table), options)
     }
 
-    fn serve<F: Future<Output = Arc<dyn Table>>>(
+    fn serve<F: Future<Output = Arc<Opened>>>(
         open: impl FnOnce() -> F + Send + 'static,
         options: up::Options,
     ) -> Self {

@@ -15,6 +15,7 @@ use axum::{
 };
 use catalog::Catalog;
 use event::{Clock, Task};
+use log::store::Store;
 use table::{Table, sqlite::SqliteTable};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -124,7 +125,7 @@ impl House {
         let token = Token::new();
         let access = Access::new(Arc::clone(&table), clock.clone()).with_preset(Some(&token));
         let options = Options { access: Some(Arc::new(access)), ..Options::new(clock) };
-        let services = Services::new(table, &options);
+        let services = Services::new(Store::over(table), &options);
         services.end_waiting();
         let (stop, stopping) = watch::channel(false);
         let routes = services.routes(&options, stopping.clone());

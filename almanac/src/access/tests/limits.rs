@@ -11,7 +11,10 @@ use axum::{
 };
 use catalog::{Alert, Catalog, New, NewEntity, NewRun, Role};
 use event::{Kind, Right};
-use log::key::{EntityId, EntityKind, Followed, Scope};
+use log::{
+    key::{EntityId, EntityKind, Followed, Scope},
+    store::Store,
+};
 use tests::{
     conformance::TestClock,
     engine::{Engine, Fresh},
@@ -42,7 +45,7 @@ impl House {
         catalog.create(NewEntity::new("bob", New::User), clock.now()).await.unwrap();
         let options = Options { mlflow: true, ..Options::new(clock.clock()) };
         let (stop, stopping) = watch::channel(false);
-        let services = Services::new(Arc::clone(&table), &options);
+        let services = Services::new(Store::over(Arc::clone(&table)), &options);
         services.end_waiting();
         let access = Access::new(Arc::clone(&table), clock.clock());
         let router = guard(services.routes(&options, stopping), Arc::new(access)).into_router();

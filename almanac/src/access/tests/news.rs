@@ -11,7 +11,10 @@ use axum::{
 use catalog::{Catalog, New, NewEntity, Role};
 use event::Clock;
 use futures::StreamExt as _;
-use log::key::{EntityId, Scope};
+use log::{
+    key::{EntityId, Scope},
+    store::Store,
+};
 use serde_json::{Value, json};
 use table::Table;
 use tests::{
@@ -106,7 +109,7 @@ impl House {
 
     fn service(&self, roles: &[Does]) -> (Router, Services) {
         let options = Options { roles: roles.to_vec(), ..Options::new(self.clock.clock()) };
-        let services = Services::new(Arc::clone(&self.table), &options);
+        let services = Services::new(Store::over(Arc::clone(&self.table)), &options);
         let routes = services.routes(&options, self.stop.subscribe());
         let access = Access::new(Arc::clone(&self.table), self.clock.clock()).with_preset(Some(&self.preset));
         (guard(routes, Arc::new(access)).into_router(), services)

@@ -16,7 +16,10 @@ use axum::{
 };
 use catalog::{Catalog, New, NewEntity, Patch, Role};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
-use log::key::{EntityId, EntityKind, Scope};
+use log::{
+    key::{EntityId, EntityKind, Scope},
+    store::Store,
+};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use serde_json::{Value, json};
 use table::Table;
@@ -147,7 +150,8 @@ impl House {
         by: impl FnOnce(Access) -> Access,
     ) -> Router {
         let options = Options::new(self.clock.clock());
-        let routes = Services::new(Arc::clone(&self.table), &options).routes(&options, self.stop.subscribe());
+        let routes = Services::new(Store::over(Arc::clone(&self.table)), &options)
+            .routes(&options, self.stop.subscribe());
         let oidc = Oidc::new(settings, Arc::new(Web::new(false).unwrap())).unwrap();
         let access = Access::new(table, self.clock.clock());
         guard(routes, Arc::new(by(access.with_oidc(Some(Arc::new(oidc)))))).into_router()

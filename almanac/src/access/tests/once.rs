@@ -18,7 +18,10 @@ use axum::{
 use catalog::{Catalog, New, NewEntity, NewRun, Role};
 use event::{Clock, ErrorKind, Kind, Right};
 use futures::future::join_all;
-use log::key::{self, EntityId, Scope};
+use log::{
+    key::{self, EntityId, Scope},
+    store::Store,
+};
 use serde_json::{Value, json};
 use table::Table;
 use tests::{
@@ -72,7 +75,7 @@ impl Scene {
         catalog.grant(&Scope::Server, &ann, Role::Admin, clock.now()).await.unwrap();
         let options = Options { mlflow: true, ..Options::new(clock.clock()) };
         let (stop, stopping) = watch::channel(false);
-        let routes = Services::new(Arc::clone(&table), &options).routes(&options, stopping);
+        let routes = Services::new(Store::over(Arc::clone(&table)), &options).routes(&options, stopping);
         let access = Access::new(Arc::clone(&table), clock.clock());
         let router = guard(routes, Arc::new(access)).into_router();
         let tokens = Tokens::new(table);

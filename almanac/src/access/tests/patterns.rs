@@ -9,7 +9,10 @@ use axum::{
 };
 use catalog::{Alert, Catalog, New, NewEntity, Role};
 use event::Clock;
-use log::key::{EntityId, EntityKind, Scope};
+use log::{
+    key::{EntityId, EntityKind, Scope},
+    store::Store,
+};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -34,7 +37,8 @@ impl House {
         let options = Options::new(Clock::system());
         let (stop, stopping) = watch::channel(false);
         let table = scene.world.table();
-        let router = Services::new(Arc::clone(&table), &options).routes(&options, stopping).into_router();
+        let router =
+            Services::new(Store::over(Arc::clone(&table)), &options).routes(&options, stopping).into_router();
         Self { catalog: scene.world.catalog.clone(), scene, router, _stop: stop }
     }
 

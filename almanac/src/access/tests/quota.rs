@@ -10,7 +10,10 @@ use axum::{
 };
 use catalog::{Catalog, New, NewEntity, Quota, Role};
 use event::Clock;
-use log::key::{EntityId, Scope};
+use log::{
+    key::{EntityId, Scope},
+    store::Store,
+};
 use tests::{engine::Engine, on_both_engines};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -43,7 +46,7 @@ impl House {
         }
         let (stop, stopping) = watch::channel(false);
         let options = Options::new(Clock::system());
-        let routes = Services::new(Arc::clone(&table), &options).routes(&options, stopping);
+        let routes = Services::new(Store::over(Arc::clone(&table)), &options).routes(&options, stopping);
         let access = Arc::new(Access::new(Arc::clone(&table), Clock::system()));
         let router = guard(routes, access).into_router();
         Self { tokens: Tokens::new(table), ann, router, _fresh: fresh, _stop: stop }

@@ -16,6 +16,7 @@ use event::Right;
 use log::{
     audit::chain,
     key::{EntityId, Trail},
+    store::Store,
 };
 use table::Table;
 use tests::{
@@ -65,7 +66,7 @@ impl House {
         preset: Option<&Token>,
     ) -> (Router, Demands) {
         let options = Options::new(clock.clock());
-        let services = Services::new(Arc::clone(table), &options);
+        let services = Services::new(Store::over(Arc::clone(table)), &options);
         services.end_waiting();
         let routes = services.routes(&options, stop.subscribe());
         let demands = routes.demands().clone();

@@ -35,10 +35,7 @@ async fn a_clock_that_is_off_by_more_than_the_bound_is_refused_with_both_times()
 }
 
 async fn four_lanes(world: &World) -> Lanes {
-    Catalog::new(Arc::clone(&world.table) as _)
-        .set_lanes(&world.workspace, 4, event::Timestamp::default())
-        .await
-        .unwrap()
+    Catalog::new(Arc::clone(&world.table) as _).set_lanes(&world.workspace, 4).await.unwrap()
 }
 
 #[tokio::test]

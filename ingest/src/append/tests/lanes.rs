@@ -15,7 +15,7 @@ async fn lanes_changed_twice_within_an_hour_double_nothing() {
         appender.append(&world.workspace, &lanes, batch, key, Remember::Week).await.unwrap().replayed
     };
     for (count, day) in [(1, "2026-06-01"), (4, "2026-06-02"), (2, "2026-06-03")] {
-        catalog.set_lanes(&world.workspace, count, event::Timestamp::default()).await.unwrap();
+        catalog.set_lanes(&world.workspace, count).await.unwrap();
         for row in 0..20 {
             assert!(!append(&appender, 10 * row, day, None).await);
             assert!(!append(&appender, 1_000 + 10 * row, day, Some(&format!("{day}-{row}"))).await);
@@ -59,7 +59,7 @@ async fn last_scores(world: &World) -> BTreeMap<String, f64> {
 async fn a_corrected_prediction_counts_with_four_lanes() {
     let world = World::new();
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4, event::Timestamp::default()).await.unwrap();
+    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
     for score in [0.9, 0.1, 0.7] {
         for row in 0..200 {
             let batch = world.batch_of(row, 1, "2026-06-01", score);
@@ -81,7 +81,7 @@ async fn two_that_begin_a_day_with_other_numbers_of_lanes_agree() {
     let world = Arc::new(World::new());
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
     let one = Lanes::default();
-    let four = catalog.set_lanes(&world.workspace, 4, event::Timestamp::default()).await.unwrap();
+    let four = catalog.set_lanes(&world.workspace, 4).await.unwrap();
     let mut found = BTreeMap::<usize, usize>::new();
     for day in 1..=28 {
         let mut tasks = tokio::task::JoinSet::new();
@@ -124,7 +124,7 @@ async fn two_that_begin_a_day_with_other_numbers_of_lanes_agree() {
 async fn a_claim_of_version_1_is_fulfilled_in_its_lane_before_what_is_placed_by_key() {
     let world = World::new();
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4, event::Timestamp::default()).await.unwrap();
+    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
     let batch = world.batch(0, 50);
     let claim = Item::new(key::old_batch(&world.workspace, Kind::Predictions, "nightly"))
         .with("v", 1)
@@ -159,7 +159,7 @@ async fn a_claim_of_version_1_is_fulfilled_in_its_lane_before_what_is_placed_by_
 async fn a_day_that_was_begun_by_version_1_goes_on_in_one_lane() {
     let world = World::new();
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4, event::Timestamp::default()).await.unwrap();
+    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
     let log = LogId {
         workspace: world.workspace.clone(),
         day: "2026-06-01".parse().unwrap(),
@@ -181,7 +181,7 @@ async fn a_day_that_was_begun_by_version_1_goes_on_in_one_lane() {
 async fn release_events_stay_in_one_lane() {
     let world = World::new();
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 16, event::Timestamp::default()).await.unwrap();
+    let lanes = catalog.set_lanes(&world.workspace, 16).await.unwrap();
     let row = |row: usize| {
         format!(
             r#"{{"release":"v{row}","released_at":"2026-06-01T00:00:00Z","model":"m","action":"register"}}"#

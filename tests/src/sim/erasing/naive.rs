@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use event::{Columns, Day, Kind, Result, Timestamp, Values, surrogate::is_surrogate};
-use log::{lane_partitions::shown, segment_item::Segment};
+use log::{segment_item::Segment, store::shown};
 use table::Item;
 
 use super::Surrogates;

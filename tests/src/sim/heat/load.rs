@@ -9,8 +9,6 @@ use super::Limits;
 pub struct Load {
     /// Over how many lanes each day and kind is spread.
     pub lanes: u8,
-    /// Whether each lane has a partition of its own from the beginning.
-    pub parted: bool,
     /// Predictions a second that clients have.
     pub rows_per_second: u64,
     /// Predictions of a batch.

@@ -16,9 +16,9 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Day, Error, ErrorKind, Kind, Result, Task, Timestamp};
+use event::{Error, ErrorKind, Kind, Result, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
-use log::lane_partitions::{self, LanePartitions};
+use log::store::{Store, shown};
 use projector::{Options, Projector, status::status};
 use table::{
     Answer, Call, Key, Layer, Query, Table,
@@ -190,7 +190,7 @@ struct Scene {
 /// A workspace with a release that predicts.
 async fn register(catalog: &Catalog, now: Timestamp, Load { lanes, .. }: Load) -> Result<Workspace> {
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
-    catalog.set_lanes(workspace.id(), lanes, now).await?;
+    catalog.set_lanes(workspace.id(), lanes).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
@@ -228,13 +228,10 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
         let gate = Arc::<Gate>::default();
         let inner = Process::new(Arc::clone(&world), seed, &number.to_string(), gate, None);
         let table = Throttled { inner, shared: Arc::clone(&shared), random: Random::new(seed + 500) };
-        LanePartitions::over(Arc::new(table), world.clock.clone())
+        Store::over(Arc::new(table))
     };
     let catalog = Catalog::new(table(0));
     let workspace = register(&catalog, world.clock.now(), load).await?;
-    if load.parted {
-        lane_partitions::since(&*table(0), workspace.id(), load.lanes, Day::FIRST).await?;
-    }
     let (projector, projects) = (Projector::new(table(1), options(&world)), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });
     let (sent, millis) = (AtomicU64::new(0), Mutex::default());
@@ -314,10 +311,8 @@ async fn send(scene: Arc<Scene>, service: Arc<Ingest>, client: u64) -> u64 {
 /// Waits until the projector has folded all; returns after how many seconds, or nothing when that takes an hour.
 async fn catch_up(world: &World, scene: &Scene) -> Result<Option<u64>> {
     // Who looks is not throttled.
-    let looks = LanePartitions::over(
-        Arc::new(Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None)),
-        world.clock.clone(),
-    );
+    let looks = Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None);
+    let looks: Arc<dyn Table> = Store::over(Arc::new(looks));
     let catalog = Catalog::new(Arc::clone(&looks));
     let asked = Instant::now();
     while asked.elapsed() < Duration::from_secs(3_600) {
@@ -350,7 +345,7 @@ impl Scene {
     fn misses(&self, stored: u64) -> Result<Option<String>> {
         let state = self.world.lock();
         let mut found = 0;
-        for one in state.items.values().map(|one| lane_partitions::shown(one.item.clone())) {
+        for one in state.items.values().map(|one| shown(one.item.clone())) {
             if log::key::parse_segment(&one.key).is_some() {
                 found += log::segment_item::Segment::from_item(one)?.rows as u64;
             }

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use event::Result;
-use log::{apart::Apart, key, layout, merged, segment_item::Segment};
+use log::{key, layout, merged, segment_item::Segment, store::Store};
 use projector::compact::Compactor;
 use table::{Query, Table, query_all};
 use tokio::{task::JoinHandle, time::sleep};
@@ -41,6 +41,7 @@ pub fn compacting(seed: u64) -> Compacted {
         let mut scene = Scene::new(seed, None, 1).await.expect("a catalog in memory");
         scene.world.faults.store(0, Ordering::Relaxed);
         scene.compacts = true;
+        scene.world.lock().logs = scene.logs();
         let (_, table) = scene.table("layout");
         layout::raise(&*table, scene.clock.now(), async || Ok(true)).await.expect("a table in memory");
         scene.world.faults.store(FAULTS, Ordering::Relaxed);
@@ -132,5 +133,5 @@ impl Scene {
 /// A table as everybody sees it.
 pub(super) fn seen(table: impl Table + 'static, compacts: bool) -> std::sync::Arc<dyn Table> {
     let table = std::sync::Arc::new(table);
-    if compacts { Apart::over(table) } else { table }
+    if compacts { Store::over(table) } else { table }
 }

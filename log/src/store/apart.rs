@@ -1,15 +1,16 @@
-//! A table that shows each merged item as the segments that it holds, so those who read logs know of none
+//! Each merged item is shown as the segments that it holds, so those who read logs know of none
 //! ([`crate::merged`]). Who asks for items as they are stored ([`Query::as_stored`]) gets these.
 //!
 //! A merged item stands under the key of its last segment. So a read that begins in the middle of it finds it, and one that ends there
 //! looks once more behind its end. Until the segments' own items are deleted both are there: the one that comes first in the order of the read
 //! is shown, and no segment twice.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use event::Result;
-use table::{Call, Cursor, Direction, Index, Item, Key, KeyRange, Layer, Page, Query, Table};
+use table::{Cursor, Direction, Index, Item, Key, KeyRange, Page, Query};
 
+use super::{Store, lanes};
 use crate::{
     key::{self, LogId},
     merged::{self, EVENTS, FROM, PARTS},
@@ -19,110 +20,75 @@ use crate::{
 /// The version that the items of segments have which are shown.
 const SHOWN_VERSION: i64 = 2;
 
-/// What cursors of this layer begin with.
+/// What cursors of pages of segments begin with.
 const MARK: &str = "apart";
 
-/// A table without merged items.
-#[derive(Debug)]
-pub struct Apart {
-    below: Arc<dyn Table>,
+/// The item of a key.
+pub(super) async fn get(store: &Store, key: &Key) -> Result<Option<Item>> {
+    let found = store.stored(key).await?;
+    let Some((log, seq)) = key::parse_segment(key) else { return Ok(found) };
+    let found = match found {
+        Some(item) if merged::span(&item).is_none() => return Ok(Some(item)),
+        Some(item) => Some(item),
+        None => behind(store, &log, seq + 1, None).await?,
+    };
+    let shown = found.as_ref().map(|item| shown(item, None)).unwrap_or_default();
+    Ok(shown.into_iter().find(|item| item.key == *key))
 }
 
-impl Apart {
-    /// The table, without its merged items.
-    pub fn over(below: Arc<dyn Table>) -> Arc<dyn Table> {
-        Arc::new(Self { below })
+/// A page of a query.
+pub(super) async fn read(store: &Store, query: &Query) -> Result<Page> {
+    let is_of_logs = query.index == Index::Table && key::is_of_logs(&query.range.pk);
+    if !is_of_logs {
+        return store.page(query).await;
     }
-}
-
-impl Layer for Apart {
-    type Kept = ();
-
-    const ONE_BY_ONE: bool = false;
-
-    fn below(&self) -> &dyn Table {
-        &*self.below
+    if query.as_stored {
+        return lanes::read(store, query).await;
     }
-
-    async fn before(&self, _: Call<'_>) -> Result<()> {
-        Ok(())
+    let mut reading = Reading::of(query);
+    if reading.range.from > reading.range.to {
+        return Ok(Page::default());
     }
-
-    async fn find(&self, key: &Key) -> Result<Option<Item>> {
-        let found = self.below.get(key).await?;
-        let Some((log, seq)) = key::parse_segment(key) else { return Ok(found) };
-        let found = match found {
-            Some(item) if merged::span(&item).is_none() => return Ok(Some(item)),
-            Some(item) => Some(item),
-            None => self.behind(&log, seq + 1, None).await?,
-        };
-        let shown = found.as_ref().map(|item| shown(item, None)).unwrap_or_default();
-        Ok(shown.into_iter().find(|item| item.key == *key))
-    }
-
-    async fn read(&self, query: &Query) -> Result<Page> {
-        let is_of_logs = query.index == Index::Table && key::is_of_logs(&query.range.pk);
-        if !is_of_logs || query.as_stored {
-            return self.below.query(query).await;
-        }
-        let mut reading = Reading::of(query);
-        if reading.range.from > reading.range.to {
-            return Ok(Page::default());
-        }
-        match query.direction {
-            Direction::Forward => self.forward(&mut reading).await,
-            Direction::Backward => self.backward(&mut reading).await,
-        }
+    match query.direction {
+        Direction::Forward => forward(store, &mut reading).await,
+        Direction::Backward => backward(store, &mut reading).await,
     }
 }
 
-impl Apart {
-    /// The first item of a log from a segment on, if it is a merged one.
-    async fn behind(&self, log: &LogId, seq: u64, attributes: Option<&[String]>) -> Result<Option<Item>> {
-        let mut query = Query::table(key::segments_from(log, seq)).limit(1).as_stored();
-        query.attributes = attributes.map(<[String]>::to_vec);
-        loop {
-            let page = self.below.query(&query).await?;
-            match (page.items.into_iter().next(), page.next) {
-                (Some(item), _) => return Ok(Some(item).filter(|item| merged::span(item).is_some())),
-                // A page may be empty and yet not be the last.
-                (None, Some(next)) => query.after = Some(next),
-                (None, None) => return Ok(None),
-            }
+/// The first item of a log from a segment on, if it is a merged one.
+async fn behind(store: &Store, log: &LogId, seq: u64, attributes: Option<&[String]>) -> Result<Option<Item>> {
+    let mut query = Query::table(key::segments_from(log, seq)).limit(1).as_stored();
+    query.attributes = attributes.map(<[String]>::to_vec);
+    let item = lanes::first(store, log.lane, query).await?.items.into_iter().next();
+    Ok(item.filter(|item| merged::span(item).is_some()))
+}
+
+async fn forward(store: &Store, reading: &mut Reading) -> Result<Page> {
+    let page = lanes::read(store, &reading.below()).await?;
+    let last = page.items.last().map(|item| item.key.sk.clone());
+    let mut is_full = reading.take(page.items);
+    // What stands behind the end may hold segments before it.
+    if let (None, false, Some((log, seq))) = (&page.next, is_full, reading.ends_in())
+        && last.is_none_or(|last| last < reading.range.to)
+        && let Some(item) = behind(store, &log, seq + 1, reading.attributes.as_deref()).await?
+    {
+        is_full = reading.take(vec![item]);
+    }
+    Ok(reading.page(is_full, page.next, page.read_units))
+}
+
+async fn backward(store: &Store, reading: &mut Reading) -> Result<Page> {
+    if let (None, Some((log, seq))) = (&reading.after, reading.ends_in())
+        && let Some(item) = behind(store, &log, seq + 1, reading.attributes.as_deref()).await?
+    {
+        reading.take(vec![item]);
+        if !reading.shown.is_empty() {
+            return Ok(reading.page(true, None, None));
         }
     }
-
-    async fn forward(&self, reading: &mut Reading) -> Result<Page> {
-        let page = self.below.query(&reading.below()).await?;
-        let last = page.items.last().map(|item| item.key.sk.clone());
-        let mut is_full = reading.take(page.items);
-        // What stands behind the end may hold segments before it.
-        if let (None, false, Some((log, seq))) = (&page.next, is_full, reading.ends_in())
-            && last.is_none_or(|last| last < reading.range.to)
-            && let Some(item) = self.behind(&log, seq + 1, reading.attributes.as_deref()).await?
-        {
-            is_full = reading.take(vec![item]);
-        }
-        Ok(reading.page(is_full, page.next, page.read_units))
-    }
-
-    async fn backward(&self, reading: &mut Reading) -> Result<Page> {
-        if let (None, Some((log, seq))) = (&reading.after, reading.ends_in())
-            && let Some(item) = self.behind(&log, seq + 1, reading.attributes.as_deref()).await?
-        {
-            reading.take(vec![item]);
-            if !reading.shown.is_empty() {
-                return Ok(reading.page(true, None, None));
-            }
-        }
-        self.rest(reading).await
-    }
-
-    async fn rest(&self, reading: &mut Reading) -> Result<Page> {
-        let page = self.below.query(&reading.below()).await?;
-        let is_full = reading.take(page.items);
-        Ok(reading.page(is_full, page.next, page.read_units))
-    }
+    let page = lanes::read(store, &reading.below()).await?;
+    let is_full = reading.take(page.items);
+    Ok(reading.page(is_full, page.next, page.read_units))
 }
 
 /// A page that is being read.
@@ -226,7 +192,7 @@ fn is_of_keys(names: &[String]) -> bool {
 }
 
 /// The sort key right behind one, or right before it.
-fn next_to(pk: &str, sk: &str, by: i64) -> String {
+pub(super) fn next_to(pk: &str, sk: &str, by: i64) -> String {
     match key::parse_segment(&Key::new(pk, sk)) {
         Some((log, seq)) => key::segment(&log, seq.saturating_add_signed(by)).sk,
         None if by > 0 => format!("{sk}\u{1}"),
