@@ -1,45 +1,44 @@
-//! What may happen to a release: the one table of actions.
+//! Actions on a release, in one table.
 //!
-//! Commands, routes, the OpenAPI document, the check of release events and the names that no workspace may have are
-//! derived from it.
+//! Commands, routes, the OpenAPI document, the check of release events and the reserved names of workspaces are derived from it.
 
-/// What a release event does.
+/// Action of a release event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// A release is made known.
+    /// Makes a release known.
     Register,
-    /// It becomes the live one of its model in an environment.
+    /// Makes the release the live one of its model in an environment.
     Promote,
-    /// The same, because the one before was no good.
+    /// Makes an earlier release live again, because the one after it was no good.
     Rollback,
-    /// It is not live in an environment any more.
+    /// Ends that the release is live in an environment.
     Retire,
-    /// How its predictions are judged changes, from a day on ([`super::Definitions`]).
+    /// Changes how its predictions are judged, from a day on ([`super::Definitions`]).
     Define,
 }
 
-/// What an action changes.
+/// Effect of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The catalog: the release is created when it is new.
+    /// Creates the release in the catalog when it is new.
     Registers,
-    /// What is live in an environment: the release takes the place of the one before.
+    /// Makes the release live in an environment, in the place of the one before.
     GoesLive,
-    /// What is live in an environment: the release is taken out of it.
+    /// Takes the release out of the live ones of an environment.
     EndsLive,
-    /// The definition by which predictions of the release are judged.
+    /// Changes the definition by which predictions of the release are judged.
     Defines,
 }
 
-/// A row of the table.
+/// Row of the table.
 struct Declared {
-    /// Its name in events, and as a command.
+    /// Name in events, and as a command.
     name: &'static str,
-    /// What has happened to the release afterwards.
+    /// State of the release afterwards.
     past: &'static str,
-    /// The path under a workspace to which it is posted, if it has one.
+    /// Path under a workspace to which it is posted, if it has one.
     segment: Option<&'static str>,
-    /// What it changes.
+    /// Effect of the action.
     effect: Effect,
 }
 
@@ -53,13 +52,13 @@ const fn declared(
 }
 
 impl Action {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Self; 5] = [Self::Register, Self::Promote, Self::Rollback, Self::Retire, Self::Define];
 
-    /// The table.
+    /// Row of the action in the table.
     const fn declared(self) -> Declared {
         match self {
-            // It is created where all entities are, at `/v1/releases`.
+            // A release is created as all entities are, at `/v1/releases`.
             Self::Register => declared("register", "registered", None, Effect::Registers),
             Self::Promote => declared("promote", "promoted", Some("promotions"), Effect::GoesLive),
             Self::Rollback => declared("rollback", "rolled back", Some("rollbacks"), Effect::GoesLive),
@@ -68,37 +67,37 @@ impl Action {
         }
     }
 
-    /// Its name in events, and as a command: `promote`.
+    /// Name in events, and as a command: `promote`.
     pub fn name(self) -> &'static str {
         self.declared().name
     }
 
-    /// What has happened to the release afterwards: `promoted`.
+    /// State of the release afterwards: `promoted`.
     pub fn past(self) -> &'static str {
         self.declared().past
     }
 
-    /// The path under a workspace to which it is posted, if it has one: `promotions`.
+    /// Path under a workspace to which it is posted, if it has one: `promotions`.
     pub fn segment(self) -> Option<&'static str> {
         self.declared().segment
     }
 
-    /// What it changes.
+    /// Effect of the action.
     pub fn effect(self) -> Effect {
         self.declared().effect
     }
 
-    /// Whether it changes what is live, and so must say in which environment.
+    /// Returns whether it changes the live release, and so must name an environment.
     pub fn is_of_live(self) -> bool {
         matches!(self.effect(), Effect::GoesLive | Effect::EndsLive)
     }
 
-    /// Those that change what is live.
+    /// Actions that change the live release.
     pub fn of_live() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|action| action.is_of_live())
     }
 
-    /// The action of a name.
+    /// Finds the action of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.name() == name)
     }

@@ -1,10 +1,10 @@
-//! What happened to a user lately: items in the user's partition that end by themselves.
+//! Recent activities of a user: items in the user's partition that expire by themselves.
 
 use event::{Id, Result, Timestamp};
 use log::key::{self, EntityId};
 use table::{Condition, Item, Write};
 
-/// For how long it is kept, in seconds.
+/// Time that an activity is kept, in seconds.
 pub const ACTIVITY_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 const ITEM_VERSION: i64 = 1;
@@ -12,15 +12,15 @@ const ITEM_VERSION: i64 = 1;
 /// Something that happened to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When.
+    /// Time at which it happened.
     pub at: Timestamp,
-    /// What, in words.
+    /// Description in words.
     pub what: String,
-    /// The id of what it was about, as people see it.
+    /// Id of its subject, as people see it.
     pub about: String,
 }
 
-/// What notes that something happened, if it happened to a user.
+/// Returns the write that notes an activity of a user; `None` for other entities.
 pub(super) fn noted(of: &EntityId, what: &str, about: &EntityId, now: Timestamp) -> Option<Write> {
     let EntityId::User(user) = of else { return None };
     let item = Item::new(key::activity(user, &Id::new(now)))

@@ -1,5 +1,5 @@
-//! Finding entities by what people call them: an id, with its prefix or without, or a path such as
-//! `credit`, `credit/prod`, `credit/prod/churn`, `credit/prod/churn@v2`, also with an id in the place of the last name.
+//! Finding entities by their addresses: an id, with its prefix or without, or a path such as `credit`, `credit/prod`,
+//! `credit/prod/churn`, `credit/prod/churn@v2`, also with an id in the place of the last name.
 
 use event::{Error, Id, Result, id::check_name};
 use log::key::{self, EntityId, EntityKind};
@@ -7,7 +7,7 @@ use log::key::{self, EntityId, EntityKind};
 use super::{AnyEntity, Catalog, closing::is_given_up};
 
 impl Catalog {
-    /// The entity of a type that `text` names.
+    /// Finds the entity of a type that `text` names.
     ///
     /// # Errors
     /// `NotFound`, when there is none; `Invalid`, when it is an id of another type.
@@ -53,7 +53,7 @@ impl Catalog {
         }
     }
 
-    /// The entity of a type and an id, by the pointer of the id where it stands in a workspace.
+    /// Finds the entity of a type and an id, by the pointer of the id where it stands in a workspace.
     async fn by_id(&self, kind: EntityKind, id: Id) -> Result<Option<EntityId>> {
         let workspace = match kind.parent() {
             Some(EntityKind::Workspace) => match self.table.get(&key::pointer(&id)).await? {
@@ -68,7 +68,7 @@ impl Catalog {
         Ok(self.find(&at).await?.map(|any| any.at()))
     }
 
-    /// The entity of a type and an id in a workspace, in which nothing has that id for its name.
+    /// Finds the entity of a type and an id in a workspace, in which nothing has that id for its name.
     async fn by_id_in(
         &self,
         parent: Option<&EntityId>,
@@ -80,7 +80,7 @@ impl Catalog {
         Ok(self.by_id(kind, id).await?.filter(|at| at.workspace() == Some(workspace)))
     }
 
-    /// The entity called `name` among the children of a type.
+    /// Finds the entity called `name` among the children of a type.
     pub(super) async fn named(
         &self,
         parent: Option<&EntityId>,
@@ -95,7 +95,7 @@ impl Catalog {
         Ok(self.find(&at).await?.filter(|holder| holder.entity().name == name))
     }
 
-    /// Its id, which its guard holds.
+    /// Reads its id, which its guard holds.
     pub(super) async fn id_named(
         &self,
         parent: Option<&EntityId>,
@@ -109,7 +109,7 @@ impl Catalog {
     }
 }
 
-/// The id that a text is, if it is one.
+/// Returns the id that a text is, if it is one.
 ///
 /// # Errors
 /// `Invalid`, when it is an id of another type.
@@ -122,7 +122,7 @@ fn id_of(kind: EntityKind, text: &str) -> Result<Option<Id>> {
     }
 }
 
-/// The error for what is not there.
+/// Error for an entity that is not there.
 pub(super) fn missing(kind: EntityKind, text: &str) -> Error {
     Error::not_found(format!("there is no {kind} `{}`{}", cut(text), form(kind, text)))
 }
@@ -131,7 +131,7 @@ fn cut(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// How such an entity is named, where `text` is not of that form.
+/// Returns the hint on how such an entity is named, if `text` is not of that form.
 fn form(kind: EntityKind, text: &str) -> &'static str {
     let (slashes, form) = match kind {
         EntityKind::Workspace => (1, " (a workspace is named category/name)"),

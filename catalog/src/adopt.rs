@@ -1,4 +1,4 @@
-//! Taking in entities of another table: under their own ids, with all that their items say.
+//! Adopting entities of another table: under their own ids, with all attributes of their items.
 
 use event::{Error, ErrorKind, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
@@ -51,7 +51,7 @@ impl Catalog {
             AnyEntity::Workspace(workspace) => {
                 let (category, _) = super::split_path(&workspace.path)?;
                 workspace.category = self.ensure_category(category, now).await?.entity.id;
-                // What was about to delete it there does not here.
+                // A deletion that had begun there does not go on here.
                 workspace.entity.closing = None;
                 item.attributes.remove(CLOSING);
                 let parent = EntityId::Category(workspace.category.clone());

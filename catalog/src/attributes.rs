@@ -1,6 +1,6 @@
 //! Attributes that people give to entities: JSON, and the values that the table stores.
 //!
-//! JSON has no sets. `{"$set": ["a", "b"]}` is one, of texts or of numbers.
+//! JSON has no sets. `{"$set": ["a", "b"]}` stands for a set of texts or numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use table::{
     item::{Number, Value},
 };
 
-/// The most bytes of the attributes of an entity: names and values together, as DynamoDB counts them.
+/// Maximum bytes of the attributes of an entity: names and values together, as DynamoDB counts them.
 pub const MAX_ATTRIBUTES_BYTES: usize = 350 * 1024;
 
-/// How deep maps and lists may stand in each other.
+/// Maximum depth of maps and lists within each other.
 pub const MAX_ATTRIBUTES_DEPTH: usize = check::MAX_DEPTH - 1;
 
-/// The name that marks a set in JSON.
+/// Name that marks a set in JSON.
 const SET: &str = "$set";
 
 /// Attributes by name.
 pub type Attributes = BTreeMap<String, Value>;
 
-/// The attributes that a JSON object stands for.
+/// Parses attributes from a JSON object.
 ///
 /// # Errors
 /// `Invalid`, naming the attribute, when a value cannot be stored.
@@ -40,7 +40,7 @@ pub fn from_json(object: &Map<String, Json>) -> Result<Attributes> {
 /// Refuses attributes that cannot be stored.
 ///
 /// # Errors
-/// `Invalid`, saying how large they are and may be, or which name is empty.
+/// `Invalid`, with their size and its bound, or for an empty name.
 pub fn check_attributes(attributes: &Attributes) -> Result<()> {
     if attributes.contains_key("") {
         return Err(Error::invalid("an attribute has an empty name"));
@@ -54,7 +54,7 @@ pub fn check_attributes(attributes: &Attributes) -> Result<()> {
     Ok(())
 }
 
-/// Attributes as JSON.
+/// Converts attributes to JSON.
 pub fn to_json(attributes: &Attributes) -> Json {
     Json::Object(attributes.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
 }
@@ -92,7 +92,7 @@ fn value_of(json: &Json, depth: usize) -> Result<Value, String> {
 
 fn number_of(number: &serde_json::Number) -> Result<Number, String> {
     if number.is_u64() && !number.is_i64() {
-        // It would be stored as the double beside it.
+        // As a double it would be stored inexactly.
         let most = i64::MAX;
         return Err(format!("has the whole number {number}; the greatest is {most}, so write it as a text"));
     }
@@ -122,7 +122,7 @@ fn json_of(value: &Value) -> Json {
     match value {
         Value::S(text) => text.as_str().into(),
         Value::N(n) => number(n),
-        // People cannot give bytes; what else writes them is shown as their number.
+        // People cannot give bytes; bytes of other writers are shown as their number.
         Value::B(bytes) => format!("{} bytes", bytes.len()).into(),
         Value::Bool(truth) => (*truth).into(),
         Value::Null => Json::Null,

@@ -1,6 +1,6 @@
-//! The leaderboard: the live releases of a workspace, each with its primary metric over the last days on which any of them was
-//! judged by it. A release is on it by the attributes `board` and `score`, which place it in a sparse index, and `place`. The
-//! projector refreshes it after each evaluation, and who changes the settings does at once.
+//! Leaderboard: the live releases of a workspace, each with its primary metric over the last days on which any of them was judged
+//! by it. A release is on it by the attributes `board` and `score`, which place it in a sparse index, and `place`. The projector
+//! refreshes it after each evaluation; a change of the settings refreshes it at once.
 
 use std::collections::BTreeMap;
 
@@ -15,62 +15,62 @@ use table::{
 
 use super::{Catalog, PrimaryMetric, Recent, Settings, last_whole_day};
 
-/// Days before the latest projected one that are looked at for a value of the primary metric.
+/// Days before the latest projected one that are searched for a value of the primary metric.
 const DAYS_LOOKED_AT: usize = 31;
 
-/// The most releases of a leaderboard.
+/// Maximum releases of a leaderboard.
 pub const MAX_BOARD: usize = 1_000;
 
-/// Where a release stands.
+/// Rank of a release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
-    /// The metric, by name.
+    /// Name of the metric.
     pub metric: String,
-    /// Its value.
+    /// Value of the metric.
     pub value: f64,
-    /// The last of the days that it is of.
+    /// Last day that the value covers.
     pub day: Day,
-    /// On how many of them the release was judged.
+    /// Number of these days on which the release was judged.
     pub days: u64,
-    /// How many of its predictions were judged on them.
+    /// Number of its predictions that were judged on them.
     pub n: u64,
-    /// Whether these are enough to be ranked; else it stands behind those that are.
+    /// True if these are enough to be ranked; else the release stands behind the ranked ones.
     pub is_ranked: bool,
-    /// The environments in which the release is live.
+    /// Environments in which the release is live.
     pub environments: Vec<String>,
 }
 
-/// A release and where it stands, if it is on the board.
+/// Release and its rank, if it is on the board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedRelease {
-    /// The release, by name.
+    /// Name of the release.
     pub release: String,
-    /// Its model, by the name that it had.
+    /// Name of its model at that time.
     pub model: String,
-    /// Its model.
+    /// Id of its model.
     pub model_id: Id,
-    /// Where it stands.
+    /// Rank of the release.
     pub ranked: Option<Ranked>,
     /// Its score: the greater the better.
     pub score: Option<f64>,
     key: Key,
 }
 
-/// The score of what is judged too little to be ranked: it stands behind everything that is.
+/// Score of a release with too few judged predictions to be ranked, behind every ranked release.
 const UNRANKED: &str = "-9E+120";
 
-/// Scores from this size to one by it are indexed as they are. Engines keep no number below 1e-130 or above 9.9e125, and metrics
-/// may be any doubles.
+/// Scores whose size is between this and its inverse are indexed unchanged. Engines keep no number below 1e-130 or above 9.9e125,
+/// and metrics may be any doubles.
 const GREAT: f64 = 1e100;
 
-/// What is read of a release.
+/// Attributes read of a release.
 const READ: [&str; 6] = ["name", "model", "GSI1PK", "board", "score", "place"];
 
-/// The attributes that place it on the board. The audit log leaves them out: nobody decides them.
+/// Attributes that place a release on the board. The audit log leaves them out: nobody decides them.
 const PLACE: &[&str] = READ.split_at(3).1;
 
 impl Ranked {
-    /// As the attribute `place`. The value is a text, since numbers of items have a smaller range.
+    /// Encodes it as the attribute `place`. The value is a text, since numbers of items have a smaller range.
     fn to_value(&self) -> Value {
         let environments = self.environments.iter().map(|name| Value::from(name.as_str()));
         let fields = [
@@ -138,7 +138,7 @@ impl RankedRelease {
     }
 }
 
-/// Where a release stands in the index: the greater the better.
+/// Score of a release in the index: the greater the better.
 fn score_of((ranked, primary): (&Ranked, &PrimaryMetric)) -> Result<Number> {
     match ranked.is_ranked {
         true => Number::parse(&indexed(primary.score(ranked.value)).to_string()),
@@ -146,9 +146,9 @@ fn score_of((ranked, primary): (&Ranked, &PrimaryMetric)) -> Result<Number> {
     }
 }
 
-/// A number that any engine keeps, in the order of the scores: what is very great or small by its logarithm.
+/// Number that any engine keeps, in the order of the scores: a very great or small score is replaced by its logarithm.
 fn indexed(score: f64) -> f64 {
-    // Half of the decades of doubles, so that each has its place between zero and the least that stays as it is.
+    // Half of the decades of doubles, so that each has its place between zero and the least unchanged score.
     const DECADES: f64 = 400.0;
     let size = score.abs().min(f64::MAX);
     let size = if size > GREAT {
@@ -158,13 +158,12 @@ fn indexed(score: f64) -> f64 {
     } else {
         size
     };
-    // Zero has no sign.
+    // Removes the sign of zero.
     size.copysign(score) + 0.0
 }
 
 impl Catalog {
-    /// The live releases of a workspace, the best first, and behind them those that were judged too little: one query
-    /// of the sparse index.
+    /// Reads the live releases of a workspace, the best first, and behind them the unranked ones: one query of the sparse index.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
@@ -176,7 +175,7 @@ impl Catalog {
         self.table.query(&query).await?.items.iter().map(RankedRelease::from_item).collect()
     }
 
-    /// All releases of a workspace, with where they stand.
+    /// Reads all releases of a workspace, with their ranks.
     ///
     /// # Errors
     /// Those of the table.
@@ -185,12 +184,12 @@ impl Catalog {
         query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
     }
 
-    /// Brings the leaderboard of a workspace up to date with its settings, what is live and what is projected. When nothing is live and
-    /// nothing ranked, it reads what is set and what is live; else the releases, and days from the latest one backwards until the
-    /// window is full.
+    /// Brings the leaderboard of a workspace up to date with its settings, its live releases and its projections. If no release
+    /// is live and none ranked, it reads the settings and the live releases; else also the releases, and days from the latest one
+    /// backwards until the window is full.
     ///
-    /// When several do so at one time the last write holds; the next evaluation, release event, change of the settings or sweep puts
-    /// right what it did not know.
+    /// If several processes refresh at one time, the last write holds; the next evaluation, release event, change of the settings
+    /// or sweep corrects it.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -228,8 +227,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// The primary metric of each of the `wanted` releases over the days of the window, and the last day on which it is
-    /// defined. The window ends with the latest day on which it is defined for any of them, of the days that are judged by now.
+    /// Computes the primary metric of each of the `wanted` releases over the days of the window, and the last day on which it is
+    /// defined. The window ends with the latest of the judged days on which it is defined for any of them.
     async fn last_values(
         &self,
         workspace: &Id,
@@ -272,8 +271,8 @@ impl Catalog {
         Ok(values)
     }
 
-    /// Puts a release where it stands now, or takes it off the board. Nothing else of it is touched;
-    /// where it stands there already, nothing is written.
+    /// Writes the present rank of a release, or takes the release off the board. It changes no other attribute, and writes
+    /// nothing if the rank is unchanged.
     ///
     /// # Errors
     /// Those of the table.
@@ -296,7 +295,7 @@ impl Catalog {
                 .set("score", score.map_or(Value::Null, Value::N))
                 .set("place", ranked.to_value()),
         };
-        // Unless the release was deleted.
+        // The update fails if the release was deleted.
         unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)
     }
 }

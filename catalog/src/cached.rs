@@ -1,4 +1,4 @@
-//! What was read a moment ago and may be taken for true a little longer.
+//! Cache of values that stay valid for some seconds after they were read.
 
 use std::{
     borrow::Borrow,
@@ -13,17 +13,17 @@ use std::{
 use event::{Result, Timestamp};
 use tokio::time::Instant;
 
-/// The most values that are kept.
+/// Maximum number of values kept.
 const MAX_KEPT: usize = 10_000;
 
-/// Values that are read again when they are older than some seconds.
+/// Cache that reads a value again when it is older than some seconds.
 #[derive(Debug)]
 pub struct Cached<K, V> {
     seconds: i64,
     kept: Mutex<HashMap<K, Kept<V>>>,
 }
 
-/// A value, and when it began to be read: by the clock, which may jump, and by one that does not.
+/// Value, and the time at which its read began: by the wall clock, which may jump, and by a monotonic one.
 #[derive(Debug)]
 struct Kept<V> {
     at: Timestamp,
@@ -32,12 +32,12 @@ struct Kept<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Cached<K, V> {
-    /// Values that are kept for some seconds.
+    /// Creates a cache that keeps values for some seconds.
     pub fn new(seconds: i64) -> Self {
         Self { seconds, kept: Mutex::default() }
     }
 
-    /// The value of `key`: the one that is kept, or what `read` gives. Failures are not kept.
+    /// Returns the value of `key`: the kept one, or else the result of `read`. Failures are not kept.
     ///
     /// # Errors
     /// Those of `read`.
@@ -47,7 +47,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         Ok(value)
     }
 
-    /// The value of `key` as [`Cached::get`] gives it, or why `read` refuses it. What is refused is not kept either.
+    /// Returns the value of `key` as [`Cached::get`] does, or the refusal of `read`. Refusals are not kept either.
     ///
     /// # Errors
     /// Those of `read`.
@@ -60,7 +60,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         if let Some(kept) = self.kept(&key, now) {
             return Ok(Ok(kept));
         }
-        // Before the read: what it finds may be as old as its beginning.
+        // Taken before the read: its result may be as old as its beginning.
         let since = Instant::now();
         let value = match read.await? {
             Ok(value) => value,
@@ -76,7 +76,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         Ok(Ok(value))
     }
 
-    /// The value of `key`, if it is kept.
+    /// Returns the value of `key`, if it is kept.
     pub fn kept<Q: Eq + Hash + ?Sized>(&self, key: &Q, now: Timestamp) -> Option<V>
     where
         K: Borrow<Q>,

@@ -1,15 +1,14 @@
 //! Closing workspaces before they are deleted, and keeping names free for a while after they were given up.
 //!
-//! A writer takes a path for the workspace that it named a moment ago ([`CACHED_SECONDS`]). So:
+//! A writer may use the path of a workspace for [`CACHED_SECONDS`] after it looked the path up. So:
 //!
-//! - A deletion marks the workspace as closing, waits until no writer uses what it was before the mark, and
-//!   deletes it then. An event that was let in before lands in the workspace while it is there; a later one
-//!   finds it closing and is refused. The deleting process counts the wait: no two clocks are compared. A
-//!   deletion that was broken off goes on when it is called again, and waits again. Any change of the workspace
-//!   takes the mark back.
-//! - A name of a workspace or category that was given up, by a deletion or a rename, cannot be taken for
-//!   [`RESERVED_SECONDS`]: its guard stays, and expires. So no path leads to a new workspace while it may be taken
-//!   for the old one. (A rename needs no wait: what is still appended by the old path lands in the same workspace.)
+//! - A deletion marks the workspace as closing, waits until no writer uses its state from before the mark, and then deletes it.
+//! An event admitted before lands in the workspace while it is there; a later one finds it closing and is refused. The deleting
+//! process counts the wait: no two clocks are compared. An interrupted deletion continues when it is called again, and waits
+//! again. Any change of the workspace takes the mark back.
+//! - A name of a workspace or category that was given up, by a deletion or a rename, cannot be taken for [`RESERVED_SECONDS`]:
+//! its guard stays, and expires. So no path leads to a new workspace while it may be taken for the old one. (A rename needs no
+//! wait: events still appended by the old path land in the same workspace.)
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
@@ -17,14 +16,14 @@ use table::{Condition, Item, Query, Update, Write, query_all, unless_overtaken};
 
 use super::{AnyEntity, Catalog, Workspace, create::BUSY};
 
-/// For how long a writer may take a workspace for what it was, in seconds.
+/// Time for which a writer may use a remembered workspace, in seconds.
 pub const CACHED_SECONDS: i64 = 5;
 
-/// How long a deletion waits for that, in seconds.
+/// Time that a deletion waits for that, in seconds.
 pub(super) const CLOSING_SECONDS: u64 = CACHED_SECONDS as u64 + 1;
 
-/// For how long a name that was given up cannot be taken, in seconds: far longer than [`CACHED_SECONDS`],
-/// since it expires by the clocks of the processes that ask.
+/// Time for which a name that was given up cannot be taken, in seconds: far longer than [`CACHED_SECONDS`], since it expires by
+/// the clocks of the processes that ask.
 pub const RESERVED_SECONDS: i64 = 60;
 
 /// The attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
@@ -50,17 +49,17 @@ impl Workspace {
     }
 }
 
-/// Whether names of a type are kept free for a while, since paths with them are remembered.
+/// Returns whether names of a type are kept free for a while, since paths with them are remembered.
 pub(super) fn is_reserved(kind: EntityKind) -> bool {
     matches!(kind, EntityKind::Category | EntityKind::Workspace)
 }
 
-/// The last second, since 1970, of a name that is given up at `now`.
+/// Last second, since 1970, of the reservation of a name that is given up at `now`.
 pub(super) fn until(now: Timestamp) -> i64 {
     now.plus_seconds(RESERVED_SECONDS).micros() / 1_000_000
 }
 
-/// The guard of a name that an entity gives up.
+/// Guard of a name that an entity gives up.
 pub(super) fn given_up(any: &AnyEntity, name: &str, until: i64) -> Item {
     let guard = key::guard(any.parent().as_ref(), any.at().kind(), name);
     let item = Item::new(guard).with("v", 1).with("id", any.entity().id.as_str()).with(GIVEN_UP, 1);
@@ -76,7 +75,7 @@ pub(super) fn release_name(any: &AnyEntity, name: &str, until: i64) -> Write {
     }
 }
 
-/// Whether the name of a guard was given up.
+/// Returns whether the name of a guard was given up.
 pub(super) fn is_given_up(guard: &Item) -> bool {
     guard.attributes.contains_key(GIVEN_UP)
 }
@@ -88,7 +87,7 @@ fn reserved(kind: EntityKind, name: &str) -> Error {
 }
 
 impl Catalog {
-    /// The names of children of a type and whose they are, without names that were given up.
+    /// Reads the names of children of a type and their owners, without names that were given up.
     pub(super) async fn names_taken(&self, parent: &EntityId, kind: EntityKind) -> Result<Vec<(String, Id)>> {
         let guards = Query::table(key::names_of(Some(parent), kind)).only(&["id", GIVEN_UP]);
         let guards = query_all(&*self.table, guards).await?;
@@ -96,10 +95,10 @@ impl Catalog {
         taken.map(|guard| Ok((guard.key.sk.clone(), Id::parse(guard.text("id")?)?))).collect()
     }
 
-    /// What must hold of the guard of a name that `any` takes: nothing is there, or it gave that name up itself.
+    /// Condition on the guard of a name that `any` takes: it is absent, or the name was given up by `any` itself.
     ///
     /// # Errors
-    /// `Conflict`, when another one gave it up a moment ago.
+    /// `Conflict`, when another entity gave it up a moment ago.
     pub(super) async fn free_name(&self, any: &AnyEntity) -> Result<Condition> {
         let (kind, name) = (any.at().kind(), &any.entity().name);
         if !is_reserved(kind) {
@@ -116,8 +115,8 @@ impl Catalog {
         }
     }
 
-    /// Marks what would be deleted with an entity and takes events, and waits until no writer uses what it
-    /// was before; whether there was anything to wait for.
+    /// Marks the workspaces that would be deleted with an entity and take events, and waits until no writer uses their state from
+    /// before the mark. Returns whether there was anything to wait for.
     pub(super) async fn close(&self, known: &AnyEntity, now: Timestamp) -> Result<bool> {
         let workspaces = match known {
             AnyEntity::Workspace(workspace) => vec![workspace.id().clone()],
@@ -155,7 +154,7 @@ impl Catalog {
         }
     }
 
-    /// Takes the mark of a deletion back that is refused.
+    /// Removes the mark of a deletion that is refused.
     pub(super) async fn reopen(&self, known: &AnyEntity) -> Result<()> {
         let Some(mark) = &known.entity().closing else { return Ok(()) };
         let own = Condition::Equals(CLOSING, mark.as_str().into());

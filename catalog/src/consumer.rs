@@ -19,44 +19,44 @@ use super::Catalog;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// The most consumers of a workspace.
+/// Maximum consumers of a workspace.
 pub const MAX_CONSUMERS: usize = 1_000;
 
-/// The most consumers of a workspace that one principal makes.
+/// Maximum consumers of a workspace that one principal creates.
 pub const MAX_CONSUMERS_OF_ONE: usize = 100;
 
-/// The most letters of a cut that is kept: about a hundred thousand logs.
+/// Maximum bytes of a stored cut: about a hundred thousand logs.
 const MAX_CUT_BYTES: usize = 300 * 1024;
 
-/// How many logs are looked at side by side.
+/// Number of logs read side by side.
 const LOGS_AT_ONCE: usize = 8;
 
-/// One who follows events of a kind.
+/// Consumer of events of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
-    /// Its name, which no other consumer of the workspace has.
+    /// Name, which no other consumer of the workspace has.
     pub name: String,
-    /// How far it has read; of one kind.
+    /// Cut up to which it has read; of one kind.
     pub cut: Cut,
-    /// The principal that made it, the only one that commits for it.
+    /// Principal that created it, the only one that commits for it.
     pub created_by: String,
-    /// When it committed first.
+    /// Time of its first commit.
     pub created_at: Timestamp,
-    /// When it committed last.
+    /// Time of its last commit.
     pub committed_at: Timestamp,
 }
 
-/// How far a consumer is behind.
+/// Lag of a consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerLag {
-    /// How many segments it has not read.
+    /// Number of segments that it has not read.
     pub segments: u64,
-    /// When the oldest of them was appended.
+    /// Time at which the oldest of them was appended.
     pub since: Option<Timestamp>,
 }
 
 impl Consumer {
-    /// What it follows.
+    /// Kind of events that it follows.
     pub fn kind(&self) -> Option<Kind> {
         self.cut.kinds.first().copied()
     }
@@ -94,17 +94,17 @@ impl Consumer {
     }
 }
 
-/// Whether an author is one whose rights the service knows. The user of the machine, and who calls a service that is open, may
-/// do everything.
+/// Returns whether the service knows the rights of an author. The user of the machine, and callers of an open service, may do
+/// everything.
 fn is_known(principal: &str) -> bool {
     principal == "preset" || principal.starts_with("user:") || principal.starts_with("system:")
 }
 
 impl Consumer {
-    /// The consumer as it belongs to who commits for it.
+    /// Returns the consumer if the author may commit for it.
     ///
     /// # Errors
-    /// `Conflict`, when it belongs to somebody else.
+    /// `Conflict`, when it belongs to another principal.
     fn of(self, author: &Author) -> Result<Self> {
         let Self { name, created_by, .. } = &self;
         if !is_known(&author.principal) || *created_by == author.principal {
@@ -121,7 +121,7 @@ impl Consumer {
 }
 
 impl Catalog {
-    /// A consumer, if it has committed.
+    /// Reads a consumer, if it has committed.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -130,7 +130,7 @@ impl Catalog {
         self.table.get(&key::consumer(workspace, name)).await?.as_ref().map(Consumer::from_item).transpose()
     }
 
-    /// The consumers of a workspace, by name.
+    /// Reads the consumers of a workspace, by name.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -139,12 +139,14 @@ impl Catalog {
         items.iter().map(Consumer::from_item).collect()
     }
 
-    /// Notes that a consumer has read all that is in a cut; the first commit makes it, and it belongs to who commits. It never goes back: what
-    /// it had committed before, or another process of the same name, stays read. Returns how far it is then.
+    /// Records that a consumer has read everything in a cut; the first commit creates it, and it belongs to the committer. It
+    /// never goes back: segments committed before, or by another process of the same name, stay read. Returns its state after the
+    /// commit.
     ///
     /// # Errors
-    /// `Invalid`, when the name is none, or the cut is of another workspace or not of one kind; `Conflict`, when the
-    /// consumer follows another kind or belongs to another principal, or there are too many; `TooLarge`, when the cut is; those of the table.
+    /// `Invalid`, when the name is not valid, or the cut is of another workspace or not of one kind; `Conflict`, when the
+    /// consumer follows another kind or belongs to another principal, or there are too many; `TooLarge`, when the cut is; those
+    /// of the table.
     pub async fn commit(&self, workspace: &Id, name: &str, cut: &Cut, now: Timestamp) -> Result<Consumer> {
         check_name(name)?;
         if cut.workspace != *workspace {
@@ -194,7 +196,7 @@ impl Catalog {
         )))
     }
 
-    /// Forgets a consumer; one that is not there is forgotten already.
+    /// Deletes a consumer; succeeds if it does not exist.
     ///
     /// # Errors
     /// Those of the table.
@@ -203,7 +205,7 @@ impl Catalog {
         self.table.delete(&key::consumer(workspace, name), Condition::None).await
     }
 
-    /// How far a consumer is behind now.
+    /// Reads the lag of a consumer.
     ///
     /// # Errors
     /// Those of the table.
@@ -211,8 +213,8 @@ impl Catalog {
         Ok(self.lags(std::slice::from_ref(consumer)).await?.remove(0))
     }
 
-    /// How far each consumer of one workspace is behind now, in their order. The heads of a kind are looked at once,
-    /// however many consumers follow it, and so is each segment at which some of them stopped.
+    /// Reads the lag of each consumer of one workspace, in their order. The heads of a kind are read once, however many consumers
+    /// follow it, and so is each segment at which some of them stopped.
     ///
     /// # Errors
     /// Those of the table.
@@ -239,7 +241,7 @@ impl Catalog {
             .collect();
         let firsts = self.firsts(behind.iter().flatten().map(|(from, _)| from.clone()).collect()).await?;
         let lag = |behind: &Vec<(Unread, u64)>| {
-            // A log that another consumer knew of may be gone by now.
+            // A log known to another consumer may be gone by now.
             let there = behind.iter().filter_map(|(from, count)| Some((firsts.get(from)?, count)));
             ConsumerLag {
                 segments: there.clone().map(|(_, count)| count).sum(),
@@ -249,7 +251,7 @@ impl Catalog {
         Ok(behind.iter().map(lag).collect())
     }
 
-    /// When the first segment of each stretch was appended; of one that is gone there is no entry.
+    /// Reads the time at which the first segment of each stretch was appended; a stretch that is gone has no entry.
     async fn firsts(&self, stretches: BTreeSet<Unread>) -> Result<BTreeMap<Unread, Timestamp>> {
         let looks: Vec<_> = stretches
             .into_iter()
@@ -263,10 +265,10 @@ impl Catalog {
     }
 }
 
-/// What follows a sequence of a log.
+/// Stretch of a log after a sequence.
 type Unread = (LogId, u64);
 
-/// What a consumer has not read, with how many segments each log has of it.
+/// Stretches that a consumer has not read, with the number of their segments.
 fn unread(consumer: &Consumer, known: &Known) -> Vec<(Unread, u64)> {
     let cut = &consumer.cut;
     let logs = known.heads().iter().filter(|(log, _)| log.day >= cut.window.from());
@@ -283,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[test]
     fn the_item_of_version_1_stays_readable() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();

@@ -10,20 +10,20 @@ use super::Catalog;
 
 const ITEM_VERSION: i64 = 1;
 
-/// How many of the latest changes of a counter are known by their idempotency keys.
+/// Number of the latest changes of a counter whose idempotency keys are remembered.
 pub const MAX_REMEMBERED: usize = 100;
 
-/// The most bytes in an idempotency key.
+/// Maximum bytes of an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
 
 impl Catalog {
-    /// Adds `by` to a counter, which is 0 before its first change, and returns what it is then. A change
-    /// that is made again under the same idempotency key is not made twice: the first answer comes again,
-    /// as long as it is among the latest [`MAX_REMEMBERED`] changes of the counter.
+    /// Adds `by` to a counter, which is 0 before its first change, and returns its value after that. A change repeated under the
+    /// same idempotency key is not made twice: the first answer is returned again, as long as it is among the latest
+    /// [`MAX_REMEMBERED`] changes of the counter.
     ///
     /// # Errors
-    /// `NotFound`, when the entity does not exist; `Invalid`, when the name or the key cannot be one, or
-    /// the sum is too large; `Conflict`, when another change has the same key, or too many come at a time.
+    /// `NotFound`, when the entity does not exist; `Invalid`, when the name or the key is not valid, or the sum is too large;
+    /// `Conflict`, when another change has the same key, or too many come at a time.
     pub async fn count(
         &self,
         of: &EntityId,
@@ -41,7 +41,7 @@ impl Catalog {
             attempts: 200,
             pauses: true,
             kind: ErrorKind::Conflict,
-            // A change with a key is known by that.
+            // A change with a key is known by that key.
             once: idempotency_key.is_none(),
             ..Policy::of(&"the counter")
         };
@@ -65,7 +65,7 @@ impl Catalog {
         .await
     }
 
-    /// What a counter is; 0 when nothing was counted.
+    /// Reads the value of a counter; 0 when nothing was counted.
     ///
     /// # Errors
     /// Those of the table.
@@ -77,7 +77,7 @@ impl Catalog {
         }
     }
 
-    /// All counters of an entity, by name.
+    /// Reads all counters of an entity, by name.
     ///
     /// # Errors
     /// Those of the table.
@@ -101,7 +101,7 @@ pub(super) fn value(item: &Item) -> Result<i64> {
     item.int("n")
 }
 
-/// What was answered to this key before.
+/// Finds the earlier answer to this key.
 fn answered(item: &Item, idempotency_key: Option<&str>, by: i64) -> Result<Option<i64>> {
     let Some(wanted) = idempotency_key else { return Ok(None) };
     for change in item.list("latest")? {

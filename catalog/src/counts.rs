@@ -1,4 +1,4 @@
-//! How many events were counted: of a workspace and of its releases, day by day. The projector writes them.
+//! Numbers of events of a workspace and of its releases, day by day. The projector writes them.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ pub type Kinds = BTreeMap<String, u64>;
 /// The counts of a month: by day, and by kind.
 pub type MonthCounts = BTreeMap<String, Kinds>;
 
-/// The counts of some events together: by what they are counted for, and by kind.
+/// Sums of counts: by the subject of the count, and by kind.
 pub type Counts = BTreeMap<Counted, BTreeMap<String, i64>>;
 
-/// The counts that an item holds.
+/// Decodes the counts of an item.
 ///
 /// # Errors
-/// `Corrupt`, when it is no counter, or of a version that is not known.
+/// `Corrupt`, when it is no counter, or has an unknown version.
 pub fn counts_of(item: &Item) -> Result<MonthCounts> {
     item.check_version(COUNTER_VERSION)?;
     let count = |value: &Value| match value {
@@ -40,7 +40,7 @@ pub fn counts_of(item: &Item) -> Result<MonthCounts> {
     item.map("days")?.iter().map(day).collect()
 }
 
-/// The item that stores counts.
+/// Item that stores counts.
 pub fn counts_item(key: table::Key, days: &MonthCounts) -> Item {
     let value = |kinds: &Kinds| {
         let kinds = kinds.iter().map(|(kind, count)| (kind.clone(), Value::from(*count as i64)));
@@ -51,7 +51,7 @@ pub fn counts_item(key: table::Key, days: &MonthCounts) -> Item {
     Item::new(key).with("v", COUNTER_VERSION).with("days", days)
 }
 
-/// Takes over counts that are greater: the count of a day never falls, so they are the later ones.
+/// Merges greater counts into counts: the count of a day never falls, so the greater ones are later.
 pub fn take_greater(into: &mut MonthCounts, from: MonthCounts) {
     for (day, kinds) in from {
         let known = into.entry(day).or_default();
@@ -62,7 +62,7 @@ pub fn take_greater(into: &mut MonthCounts, from: MonthCounts) {
     }
 }
 
-/// The counts in a range, month by month.
+/// Reads the counts in a range, month by month.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
@@ -75,7 +75,7 @@ pub async fn read_counts(
     items.iter().filter_map(of).collect()
 }
 
-/// Sums of months.
+/// Sums the counts of all months.
 fn totals(months: BTreeMap<(Counted, String), MonthCounts>) -> Counts {
     let mut totals = Counts::new();
     for ((counted, _), days) in months {
@@ -88,8 +88,7 @@ fn totals(months: BTreeMap<(Counted, String), MonthCounts>) -> Counts {
 }
 
 impl Catalog {
-    /// How many events were counted for a workspace or a release, by kind, from one month to another (such as
-    /// `2013-06`), both included.
+    /// Counts the events of a workspace or a release, by kind, from one month to another (such as `2013-06`), both included.
     ///
     /// # Errors
     /// Those of the table.
@@ -103,7 +102,7 @@ impl Catalog {
         Ok(totals(read_counts(&*self.table, range).await?).remove(counted).unwrap_or_default())
     }
 
-    /// A workspace as [`Catalog::page`] reads it, with the counts of all months, which are read by one query more.
+    /// Reads a workspace as [`Catalog::page`] does, with the counts of all months, by one query more.
     ///
     /// # Errors
     /// Those of the table.

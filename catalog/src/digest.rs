@@ -1,5 +1,5 @@
-//! What those who follow a workspace or a model are told of its last days: events, what is live and how good it was, and alerts that fired. It is
-//! read from counters, evaluations and crossings as they are stored; no event is read.
+//! Digests of a workspace or a model for its followers: the events of the last days, the live releases and their quality, and
+//! alerts that fired. A digest is read from stored counters, evaluations and crossings; no event is read.
 
 mod item;
 mod lately;
@@ -26,57 +26,57 @@ use super::{
     counts::{Kinds, counts_of},
 };
 
-/// How many days a digest tells of; the same number before them is what they are compared with.
+/// Number of days of a digest; they are compared with the same number of days before them.
 pub const DIGEST_DAYS: u32 = 7;
 
-/// The most live releases of a workspace that a digest tells of.
+/// Maximum live releases of a workspace in a digest.
 pub const MAX_DIGEST_RELEASES: usize = 20;
 
-/// The most alerts of a workspace that a digest tells of, and the most comparisons that were decided.
+/// Maximum alerts of a workspace in a digest, and maximum decided comparisons.
 pub const MAX_DIGEST_ALERTS: usize = 20;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// How many days, releases or workspaces are read side by side.
+/// Number of days, releases or workspaces read side by side.
 const READS_AT_ONCE: usize = 7;
 
-/// Something of the last days, and the same of the days before.
+/// Value of the last days, and of the days before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Weeks<T> {
-    /// Of the last days.
+    /// Value of the last days.
     pub last: T,
-    /// Of those before.
+    /// Value of the days before.
     pub before: T,
 }
 
 /// The primary metric of a release over some days.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeekValue {
-    /// Its value, merged as leaderboards of several days merge it.
+    /// Value, merged as leaderboards of several days merge it.
     pub value: f64,
-    /// How many predictions it is made of.
+    /// Number of predictions behind it.
     pub n: u64,
 }
 
 /// A live release in a digest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveRelease {
-    /// The release, by name.
+    /// Name of the release.
     pub release: String,
-    /// Its model.
+    /// Id of its model.
     pub model_id: Id,
-    /// Its model, by name.
+    /// Name of its model.
     pub model: String,
-    /// Where it is live.
+    /// Environments in which it is live.
     pub environments: BTreeSet<String>,
-    /// Its predictions.
+    /// Number of its predictions.
     pub predictions: Weeks<u64>,
-    /// The primary metric; `None`, where it is not defined or none is set.
+    /// Primary metric; `None`, if it is not defined or none is set.
     pub measure: Weeks<Option<WeekValue>>,
 }
 
 impl LiveRelease {
-    /// By how much the primary metric is greater than in the days before.
+    /// Increase of the primary metric over the days before.
     pub fn change(&self) -> Option<f64> {
         Some(self.measure.last?.value - self.measure.before?.value)
     }
@@ -85,42 +85,42 @@ impl LiveRelease {
 /// An alert that fired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FiredAlert {
-    /// What crossed.
+    /// Crossing at which it fired.
     pub crossed: CrossedRule,
-    /// The model that its rule is about, by name; `None`, when it is about the workspace, or its rule is gone.
+    /// Name of the model that its rule is on; `None`, when it is on the workspace, or the rule is gone.
     pub model: Option<String>,
 }
 
-/// What a digest tells of a workspace, or of one of its models.
+/// Digest of a workspace, or of one of its models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeekOf {
     /// The workspace.
     pub workspace: Id,
-    /// Its path.
+    /// Path of the workspace.
     pub path: String,
-    /// The model, when it is about one: its id and name.
+    /// Id and name of the model, in a digest of a model.
     pub model: Option<(Id, String)>,
     /// The days.
     pub window: Window,
-    /// How many events there are: of a workspace all, of a model the predictions of all its releases.
+    /// Number of events: all of a workspace, or the predictions of all releases of a model.
     pub counts: Weeks<BTreeMap<Kind, u64>>,
-    /// The metric that releases are ranked by.
+    /// Metric by which releases are ranked.
     pub metric: Option<PrimaryMetric>,
-    /// What is live, by model and name: at most [`MAX_DIGEST_RELEASES`].
+    /// Live releases, by model and name: at most [`MAX_DIGEST_RELEASES`].
     pub live: Vec<LiveRelease>,
-    /// How many more are live.
+    /// Number of further live releases.
     pub more_live: usize,
     /// Alerts that fired within [`DIGEST_DAYS`], the latest first: at most [`MAX_DIGEST_ALERTS`].
     pub alerts: Vec<FiredAlert>,
-    /// How many more fired.
+    /// Number of further alerts.
     pub more_alerts: usize,
     /// Comparisons with live releases that were decided within [`DIGEST_DAYS`], the latest first: at most [`MAX_DIGEST_ALERTS`].
     pub decided: Vec<DecidedComparison>,
-    /// How many more were decided.
+    /// Number of further decided comparisons.
     pub more_decided: usize,
 }
 
-/// The days of a digest that ends with a day.
+/// Days of a digest that ends with a day.
 fn window_to(last: Day) -> Result<Window> {
     Window::new(days_before(last, DIGEST_DAYS - 1), last)
 }
@@ -130,14 +130,14 @@ pub(super) fn days_before(day: Day, days: u32) -> Day {
 }
 
 impl Weeks<Window> {
-    /// The days of a digest that ends with a day, and those before.
+    /// Days of a digest that ends with a day, and the days before.
     fn to(last: Day) -> Result<Self> {
         Ok(Self { last: window_to(last)?, before: window_to(days_before(last, DIGEST_DAYS))? })
     }
 }
 
 impl<T> Weeks<T> {
-    /// That of the days among which one is; `None`, when it is in neither.
+    /// Returns the value of the days that contain `day`; `None`, when neither do.
     fn of(&mut self, windows: &Weeks<Window>, day: Day) -> Option<&mut T> {
         match (windows.last.contains(day), windows.before.contains(day)) {
             (true, _) => Some(&mut self.last),
@@ -148,7 +148,7 @@ impl<T> Weeks<T> {
 }
 
 impl WeekOf {
-    /// The same of one model alone, whose releases made so many predictions.
+    /// Digest of one model alone, with the given number of predictions of its releases.
     #[must_use]
     pub fn of_model(&self, id: &Id, name: &str, predictions: Weeks<u64>) -> Self {
         let live = self.live.iter().filter(|one| one.model_id == *id).cloned().collect();
@@ -165,7 +165,7 @@ impl WeekOf {
         }
     }
 
-    /// With at most as much as a digest tells.
+    /// Cuts the lists to the bounds of a digest.
     #[must_use]
     fn bounded(mut self) -> Self {
         self.more_live = self.live.len().saturating_sub(MAX_DIGEST_RELEASES);
@@ -179,8 +179,8 @@ impl WeekOf {
 }
 
 impl Catalog {
-    /// What a user follows, as far as it is in sight, each with its last [`DIGEST_DAYS`] days up to yesterday: one query for what the user
-    /// follows, and of each workspace, once, what [`Catalog::week_of`] reads.
+    /// Reads the digests of everything in sight that a user follows, each with its last [`DIGEST_DAYS`] days up to yesterday: one
+    /// query for the follows, and [`Catalog::week_of`] once for each workspace.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -198,7 +198,7 @@ impl Catalog {
         Ok(told)
     }
 
-    /// What a digest tells of what is followed in one workspace; nothing, when that is gone.
+    /// Reads the digests of the followed things in one workspace; none, when the workspace is gone.
     async fn told_of(
         &self,
         workspace: &Id,
@@ -228,8 +228,9 @@ impl Catalog {
         Ok(told)
     }
 
-    /// What a digest tells of a workspace that ends with the day `last`; `None`, when there is no such workspace. It reads the workspace, its
-    /// settings, rules and what is live, its releases, the evaluations of 14 days, counters, what crossed, and what happened.
+    /// Reads the digest of a workspace that ends with the day `last`; `None`, when there is no such workspace. It reads the
+    /// workspace, its settings, rules and live releases, its releases, the evaluations of 14 days, counters, crossings, and
+    /// happenings.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -270,7 +271,7 @@ impl Catalog {
         }))
     }
 
-    /// What is live of the releases of a workspace, by model and name, with nothing counted yet.
+    /// Reads the live ones of the releases of a workspace, by model and name, with nothing counted yet.
     async fn live_of_week(&self, workspace: &Id, releases: Vec<RankedRelease>) -> Result<Vec<LiveRelease>> {
         let mut places = BTreeMap::<String, BTreeSet<String>>::new();
         for (environment, state) in self.live_now(workspace).await? {
@@ -335,7 +336,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// How many predictions releases made on the days of a digest that ends with a day, in the order of the releases.
+    /// Counts the predictions of releases on the days of a digest that ends with a day, in the order of the releases.
     async fn weekly_predictions(
         &self,
         workspace: &Id,
@@ -356,7 +357,7 @@ impl Catalog {
         Ok(predictions)
     }
 
-    /// How many events there are of each kind on the days: one read, or two where these are of two months.
+    /// Counts the events of each kind on the days: one read, or two for days of two months.
     async fn weekly(
         &self,
         workspace: &Id,
@@ -378,7 +379,7 @@ impl Catalog {
     }
 }
 
-/// Adds counts by the names of kinds to those by kinds; what is no kind of events is none of them.
+/// Adds counts by the names of kinds to counts by kinds; names that are no kind are left out.
 fn take_kinds(sum: &mut BTreeMap<Kind, u64>, kinds: &Kinds) {
     for kind in Kind::ALL {
         if let Some(count) = kinds.get(kind.name()) {

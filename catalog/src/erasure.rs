@@ -1,8 +1,8 @@
-//! Erasures: keys of events that are taken out of a workspace, and refused from then on.
+//! Erasures: keys of events that are removed from a workspace, and refused from then on.
 //!
-//! An erasure is an item that says what is to be done and how far it is; the projector carries it out. With it, in the same
-//! transaction, the digests of its keys are noted, by which ingest refuses events of them ([`ErasedKeys`]). The keys themselves stand in the
-//! item until nothing else has them.
+//! An erasure is an item with its task and its progress; the projector carries it out. The same transaction stores the digests of
+//! its keys, by which ingest refuses events of them ([`ErasedKeys`]). The keys themselves stand in the item until nothing else
+//! has them.
 //!
 //! One erasure of a workspace goes on at a time, so one process at a time writes its segments.
 
@@ -21,23 +21,24 @@ pub use self::{
 };
 use super::{Catalog, create::BUSY};
 
-/// The most keys of one erasure.
+/// Maximum keys of one erasure.
 pub const MAX_ERASURE_KEYS: usize = 100;
 
-/// The most erasures that are told together: the latest.
+/// Maximum erasures in a list: the latest.
 pub const MAX_ERASURES: usize = 100;
 
-/// How long after an erasure was begun no event of its keys is stored any more, in seconds: [`CACHED_SECONDS`](super::CACHED_SECONDS) until every
-/// service of ingest refuses them, and 10 until a write that was begun before is done or never will be.
+/// Time after the beginning of an erasure from which no event of its keys is stored any more, in seconds:
+/// [`CACHED_SECONDS`](super::CACHED_SECONDS) until every service of ingest refuses them, and 10 until each write that was begun
+/// before has ended.
 pub const ERASURE_WAIT_SECONDS: u64 = super::CACHED_SECONDS as u64 + 11;
 
 impl Catalog {
-    /// Begins to erase keys of a workspace, `with_values` or without: from now on events of them are refused. Where such an erasure is going on
-    /// already, that one.
+    /// Begins to erase keys of a workspace, `with_values` or without: from now on events of them are refused. Returns the same
+    /// erasure if it is already going on.
     ///
     /// # Errors
-    /// `Invalid`, when there are no keys, or too many, or one that no event can have, or the reason is none or has a key in it; `Conflict`, while
-    /// other keys are being erased; `TooLarge`, when too many were; those of the table.
+    /// `Invalid`, when there are no keys, or too many, or one that no event can have, or the reason is missing or has a key in
+    /// it; `Conflict`, while other keys are being erased; `TooLarge`, when too many were; those of the table.
     pub async fn begin_erasure(
         &self,
         workspace: &Id,
@@ -73,7 +74,7 @@ impl Catalog {
         }
     }
 
-    /// An erasure, by its id.
+    /// Reads an erasure by its id.
     ///
     /// # Errors
     /// `NotFound`; those of the table.
@@ -83,7 +84,7 @@ impl Catalog {
         Erasure::from_item(&item.ok_or_else(missing)?)
     }
 
-    /// The latest erasures of a workspace, the last one first: [`MAX_ERASURES`] at most.
+    /// Reads the latest erasures of a workspace, the last one first: [`MAX_ERASURES`] at most.
     ///
     /// # Errors
     /// Those of the table.
@@ -102,7 +103,7 @@ impl Catalog {
         Ok(erasures)
     }
 
-    /// The erasures of all workspaces that are not done: the workspace and the id of each.
+    /// Reads the erasures of all workspaces that are not done: the workspace and the id of each.
     ///
     /// # Errors
     /// Those of the table.
@@ -112,7 +113,7 @@ impl Catalog {
         Ok(items.iter().filter_map(|item| key::parse_erasure(&item.key)).collect())
     }
 
-    /// Writes how far an erasure is, together with `others`; whether nobody else was quicker.
+    /// Writes the progress of an erasure, together with `others`. Returns false if another process was quicker.
     ///
     /// # Errors
     /// Those of the table.
@@ -124,7 +125,8 @@ impl Catalog {
         Ok(written)
     }
 
-    /// The same, and notes whether events of the workspace are being written again from now on, and whether an erasure is open.
+    /// Writes the progress of an erasure, and records if events of the workspace are being rewritten from now on and if an
+    /// erasure is open.
     ///
     /// # Errors
     /// Those of the table.
@@ -134,7 +136,7 @@ impl Catalog {
         self.move_erasure(erasure, vec![known.turned(&erasure.workspace, is_rewriting, is_open)]).await
     }
 
-    /// Shows that an erasure is worked on.
+    /// Marks that an erasure is being worked on.
     ///
     /// # Errors
     /// Those of the table.
@@ -144,7 +146,7 @@ impl Catalog {
         unless_overtaken(self.table.transact(vec![Write::Update(update.add("beats", 1))]).await).map(drop)
     }
 
-    /// The keys that were erased in a workspace; `known`, if these are still all.
+    /// Reads the keys that were erased in a workspace; returns `known`, if it is still complete.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -179,7 +181,7 @@ fn check_keys(keys: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The reason stays, in the audit trail too, which nobody can change.
+/// Refuses a reason that is empty, too long, or contains a key: it stays, also in the audit trail, which nobody can change.
 fn check_reason(reason: &str, keys: &[String]) -> Result<()> {
     if reason.trim().is_empty() || reason.len() > MAX_REASON_BYTES {
         return Err(Error::invalid(format!("the reason has 1 to {MAX_REASON_BYTES} bytes, and says why")));

@@ -1,8 +1,8 @@
-//! What happens: new releases, promotions, alerts; and the marks of users who have seen it.
+//! Feeds of happenings: new releases, promotions, alerts; and the marks of users who have seen them.
 //!
-//! Each happening is an item of its workspace, by time, and by its model in `GSI1`. A feed is read, not
-//! written: it merges the latest happenings of what a user follows. So a happening costs one write
-//! however many follow, and a feed two reads more than the user follows things.
+//! Each happening is an item of its workspace, by time, and by its model in `GSI1`. A feed is read, not written: it merges the
+//! latest happenings of the things that a user follows. So a happening costs one write however many users follow, and a feed two
+//! reads more than the user has follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,90 +17,90 @@ use super::{Action, Catalog, Release, Sight};
 
 mod written;
 
-/// How many of the latest happenings of each thing that is followed a feed looks at.
+/// Number of the latest happenings of each followed thing that a feed reads.
 pub const FEED_LOOK_BACK: usize = 100;
 
-/// The most entries of a feed, and of a page of a history.
+/// Maximum entries of a feed, and of a page of a history.
 pub const MAX_ENTRIES: usize = 1_000;
 
-/// The most happenings that are marked as seen in one call.
+/// Maximum happenings marked as seen in one call.
 pub const MAX_MARKS: usize = 100;
 
-/// The most bytes in the text of an alert.
+/// Maximum bytes of the text of an alert.
 pub const MAX_ALERT_BYTES: usize = 1_000;
 
-/// For how long a mark of what was seen is kept, in seconds.
+/// Time for which a mark of a seen happening is kept, in seconds.
 pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 
-/// The name of alerts among happenings.
+/// Name of alerts among happenings.
 pub const ALERT: &str = "alert";
 
-/// The name, among happenings, of comparisons with a live release that are decided.
+/// Name, among happenings, of decided comparisons with a live release.
 pub const DECIDED: &str = "decided";
 
 const ITEM_VERSION: i64 = 1;
 const READS_AT_ONCE: usize = 16;
 
-/// Something that happened in a workspace.
+/// Happening of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Happening {
-    /// When.
+    /// Time of the happening.
     pub at: Timestamp,
-    /// Its name, by which it is marked as seen.
+    /// Name by which it is marked as seen.
     pub name: String,
     /// The workspace.
     pub workspace: Id,
-    /// The name of an [`Action`](super::Action), [`ALERT`] or [`DECIDED`].
+    /// Name of an [`Action`](super::Action), [`ALERT`] or [`DECIDED`].
     pub what: String,
-    /// The release, or the alert.
+    /// Name of the release, or of the alert.
     pub about: String,
-    /// The model, by name.
+    /// Name of the model.
     pub model: Option<String>,
     /// The environment.
     pub environment: Option<String>,
-    /// A remark, or the text of the alert or of what is decided.
+    /// Remark, or the text of the alert or of the decision.
     pub note: Option<String>,
 }
 
-/// Something that people should know of a workspace, or of one of its models.
+/// Message to people about a workspace, or about one of its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// When it was raised.
+    /// Time at which it was raised.
     pub at: Timestamp,
-    /// Its name, such as `drift`. The same name at the same instant is the same alert.
+    /// Name, such as `drift`. The same name at the same instant is the same alert.
     pub name: String,
-    /// The model that it is about.
+    /// Model of the alert.
     pub model: Option<String>,
-    /// What it says.
+    /// Text of the alert.
     pub text: String,
 }
 
-/// An entry of a feed.
+/// Entry of a feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedEntry {
-    /// What happened.
+    /// The happening.
     pub happening: Happening,
-    /// Whether the user has seen it.
+    /// True if the user has seen it.
     pub is_seen: bool,
 }
 
-/// Of what a history is.
+/// Subject of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryOf<'a> {
-    /// All that happened in the workspace.
+    /// All happenings of the workspace.
     Workspace,
-    /// What happened to the releases of a model.
+    /// Happenings of the releases of a model.
     Model(&'a Id),
-    /// What became live in an environment, and what was taken away.
+    /// Releases that became live in an environment, and those taken out of it.
     Environment(&'a str),
 }
 
-/// Some of a history.
+/// Page of a history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// What happened, the latest first.
+    /// Happenings, the latest first.
     pub happenings: Vec<Happening>,
-    /// Where to go on; `None` after the first that happened.
+    /// Cursor of the next page; `None` after the first happening.
     pub next: Option<Cursor>,
 }
 
@@ -110,7 +110,7 @@ impl Happening {
         let text = |name| item.optional_text(name).map(str::to_owned);
         let (what, about, environment) = (item.text("what")?, item.text("about")?, text("environment"));
         let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
-        // The same for an item of an environment, which has another key.
+        // An item of an environment has another key, but the same name.
         let key = key::happening(workspace, at, what, about, environment.as_deref().unwrap_or_default());
         Ok(Self {
             at,
@@ -126,11 +126,11 @@ impl Happening {
 }
 
 impl Catalog {
-    /// Raises an alert, for those who follow the workspace or the model. Raising it again changes nothing.
+    /// Raises an alert for the followers of the workspace or the model. Raising it again changes nothing.
     ///
     /// # Errors
-    /// `Invalid`, when its name is none, or it says nothing or too much; `NotFound`, when there is no
-    /// such model; those of the table.
+    /// `Invalid`, when its name is not valid, or its text is empty or too long; `NotFound`, when there is no such model; those of
+    /// the table.
     pub async fn raise(&self, workspace: &Id, alert: &Alert) -> Result<()> {
         check_name(&alert.name)?;
         if alert.text.is_empty() || alert.text.len() > MAX_ALERT_BYTES {
@@ -145,7 +145,7 @@ impl Catalog {
         unless_overtaken(self.table.put(item, Condition::Absent).await).map(drop)
     }
 
-    /// The id of the model of this name.
+    /// Finds the id of the model of this name.
     ///
     /// # Errors
     /// `NotFound`, when there is none.
@@ -155,7 +155,7 @@ impl Catalog {
         model_id(&*self.table, workspace, name).await?.ok_or_else(missing)
     }
 
-    /// What happened, the latest first: one query.
+    /// Reads a history, the latest happening first: one query.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`], or the cursor is of another history.
@@ -181,7 +181,7 @@ impl Catalog {
         Ok(History { happenings, next: page.next })
     }
 
-    /// Whether the history of its model says that a release was registered.
+    /// Returns whether the history of its model records that a release was registered.
     ///
     /// # Errors
     /// Those of the table.
@@ -199,9 +199,9 @@ impl Catalog {
         Ok(false)
     }
 
-    /// What happened lately in what a user follows: at most `limit`, what was not seen first, the
-    /// latest first. It looks at the latest [`FEED_LOOK_BACK`] of each thing that is followed. It reads one
-    /// page of follows, one of each thing, and one of marks.
+    /// Reads the recent happenings of everything that a user follows: at most `limit`, the unseen ones first, then the latest
+    /// first. It reads the latest [`FEED_LOOK_BACK`] of each followed thing: one page of follows, one of each thing, and one of
+    /// marks.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`]; those of the table.
@@ -209,9 +209,8 @@ impl Catalog {
         self.feed_of_each(user, limit, None).await
     }
 
-    /// The same with at most `of_each` entries of each publisher, those first that the feed shows first. A publisher
-    /// is what the user follows: a model, for what happened to its releases and where both are followed, else the
-    /// workspace.
+    /// Reads a feed with at most `of_each` entries of each publisher, in the order of the feed. A publisher is a followed thing:
+    /// a model, for happenings of its releases even if its workspace is followed too, else the workspace.
     ///
     /// # Errors
     /// As [`Catalog::feed`]; `Invalid`, when `of_each` is not 1 to [`MAX_ENTRIES`].
@@ -224,7 +223,7 @@ impl Catalog {
         self.feed_in(user, limit, of_each, &Sight::Everything).await
     }
 
-    /// The same of what is in sight.
+    /// Reads such a feed of the things in sight.
     ///
     /// # Errors
     /// As [`Catalog::feed_of_each`].
@@ -288,7 +287,7 @@ impl Catalog {
     /// Marks happenings as seen by a user, by their names. A repeat changes nothing.
     ///
     /// # Errors
-    /// `Invalid`, when a name is none, or there are more than [`MAX_MARKS`]; those of the table.
+    /// `Invalid`, when a name is not valid, or there are more than [`MAX_MARKS`]; those of the table.
     pub async fn mark_seen(&self, user: &Id, names: &[String], now: Timestamp) -> Result<()> {
         if names.len() > MAX_MARKS {
             return Err(Error::invalid(format!("at most {MAX_MARKS} are marked at once")));
@@ -305,10 +304,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether a user has seen something that happened: one read.
+    /// Returns whether a user has seen a happening: one read.
     ///
     /// # Errors
-    /// `Invalid`, when the name is none; those of the table.
+    /// `Invalid`, when the name is not valid; those of the table.
     pub async fn has_seen(&self, user: &Id, name: &str) -> Result<bool> {
         Ok(self.table.get(&mark_of(user, name)?).await?.is_some())
     }

@@ -1,5 +1,6 @@
-//! Follows: each is an item of the user, and all of them stand together in `GSI1`; in the index `board` those of one thing
-//! stand by the time at which they came. How many follow something is counted on it, in the transaction that writes the follow.
+//! Follows: each is an item of the user, and all of them stand together in `GSI1`; in the index `board` the follows of one thing
+//! are sorted by the time at which they began. The number of followers is counted on the followed thing, in the transaction that
+//! writes the follow.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +10,48 @@ use table::{Condition, Cursor, Index, Item, Query, Write, query_all};
 
 use super::Catalog;
 
-/// The most that a user follows.
+/// Maximum follows of a user.
 pub const MAX_FOLLOWS: usize = 200;
 
-/// The attribute of a workspace or model that counts its followers.
+/// Attribute of a workspace or model that counts its followers.
 const FOLLOWERS: &str = "count_of_followers";
 
 const ITEM_VERSION: i64 = 1;
 
-/// Something that a user follows.
+/// Follow of a user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Follow {
-    /// Since when.
+    /// Time at which it began.
     pub since: Timestamp,
-    /// What.
+    /// Followed thing.
     pub followed: Followed,
 }
 
-/// What users follow, user by user.
+/// Follows of users, user by user.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
-    /// Users and what each of them follows. One whose follows do not fit into a page goes on in the next.
+    /// Users and their follows. A user whose follows do not fit into a page continues in the next.
     pub users: Vec<(Id, Vec<Follow>)>,
-    /// Where to go on.
+    /// Cursor of the next page.
     pub next: Option<Cursor>,
 }
 
-/// Some of those who follow something.
+/// Page of the followers of something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followers {
-    /// Who, and since when, in the order in which they came.
+    /// Followers, each with the time at which the follow began, in that order.
     pub users: Vec<(Id, Timestamp)>,
-    /// Where to go on; `None` after the last.
+    /// Cursor of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
 impl Catalog {
-    /// Makes a user follow something; whether that is new. Its count of followers grows in the same
-    /// transaction, so a repeat counts nothing.
+    /// Makes a user follow something. Returns whether that is new. Its count of followers grows in the same transaction, so a
+    /// repeat counts nothing.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such user, or nothing to follow; `Invalid`, when the user follows
-    /// [`MAX_FOLLOWS`] already.
+    /// `NotFound`, when there is no such user, or no such thing to follow; `Invalid`, when the user has [`MAX_FOLLOWS`] follows
+    /// already.
     pub async fn follow(&self, user: &Id, followed: &Followed, now: Timestamp) -> Result<bool> {
         let known = self.follows(user).await?;
         if known.iter().any(|known| known.followed == *followed) {
@@ -78,7 +79,7 @@ impl Catalog {
         }
     }
 
-    /// Ends that a user follows something; whether it was so.
+    /// Ends a follow of a user. Returns whether there was one.
     ///
     /// # Errors
     /// Those of the table.
@@ -91,14 +92,14 @@ impl Catalog {
         match self.table.transact(writes).await {
             Err(error) if error.is_conflict() => match self.table.get(&key).await? {
                 None => Ok(false),
-                // What was followed is gone, and its count with it.
+                // The followed thing is gone, and its count with it.
                 Some(_) => self.table.delete(&key, Condition::None).await.map(|()| true),
             },
             other => other.map(|()| true),
         }
     }
 
-    /// What a user follows, in the order in which it was followed: one query of at most [`MAX_FOLLOWS`] items.
+    /// Reads the follows of a user, in the order in which they began: one query of at most [`MAX_FOLLOWS`] items.
     ///
     /// # Errors
     /// Those of the table.
@@ -110,7 +111,7 @@ impl Catalog {
         Ok(follows)
     }
 
-    /// How many follow something: one read.
+    /// Reads the number of followers of something: one read.
     ///
     /// # Errors
     /// `NotFound`, when it does not exist.
@@ -120,7 +121,7 @@ impl Catalog {
         Ok(item.int(FOLLOWERS).unwrap_or(0))
     }
 
-    /// A page of those who follow something, in the order in which they came: one query.
+    /// Reads a page of the followers of something, in the order in which they came: one query.
     ///
     /// # Errors
     /// `Invalid`, when `limit` is 0 or the cursor is of another list.
@@ -137,7 +138,7 @@ impl Catalog {
         Ok(Followers { users, next: page.next })
     }
 
-    /// A page of all users with what they follow: one query of the index.
+    /// Reads a page of all users with their follows: one query of the index.
     ///
     /// # Errors
     /// Those of the table.
@@ -155,7 +156,7 @@ impl Catalog {
 }
 
 impl Digest {
-    /// The users and what they follow.
+    /// Users and followed things.
     pub fn entities(&self) -> impl Iterator<Item = EntityId> {
         self.users.iter().flat_map(|(user, follows)| {
             let followed = follows.iter().flat_map(|one| one.followed.entities());
@@ -165,7 +166,7 @@ impl Digest {
 }
 
 impl Follow {
-    /// The user and the follow of an item.
+    /// Decodes the user and the follow of an item.
     pub(super) fn from_item(item: &Item) -> Result<(Id, Self)> {
         item.check_version(ITEM_VERSION)?;
         let parsed = key::parse_follow(&item.key);

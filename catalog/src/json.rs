@@ -15,7 +15,7 @@ fn time(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| at.to_string().into())
 }
 
-/// What every entity has, with its id as people see it.
+/// Fields common to all entities, with the id as people see it.
 fn entity(at: &EntityId, entity: &Entity) -> Value {
     json!({
         "id": at.to_string(),
@@ -58,7 +58,7 @@ fn release_parts(release: &Release, value: &mut Value) {
     }
 }
 
-/// What a snapshot has besides what every entity has.
+/// Fields of a snapshot beyond the common ones.
 const OF_SNAPSHOT: [&str; 16] = [
     "workspace",
     "what",
@@ -94,7 +94,7 @@ fn snapshot_parts(content: &SnapshotContent, value: &mut Value) {
     }
 }
 
-/// An entity.
+/// Entity as JSON.
 pub fn any(any: &AnyEntity) -> Value {
     let at = any.at();
     let mut value = entity(&at, any.entity());
@@ -120,7 +120,7 @@ pub fn any(any: &AnyEntity) -> Value {
     value
 }
 
-/// What a definition says, by its fields: the splits as a list, the figures by name, numbers as they are.
+/// Definition by its fields: the splits as a list, the figures by name, numbers as they are.
 pub fn definition(of: &Definition) -> Map<String, Value> {
     let said = of.said().into_iter().map(|(name, said)| {
         let value = match said {
@@ -136,15 +136,15 @@ pub fn definition(of: &Definition) -> Map<String, Value> {
     said.collect()
 }
 
-/// What a model shows of its definition.
+/// Fields of a definition that a model shows.
 fn of_model() -> impl Iterator<Item = &'static str> {
     Definition::FIELDS.into_iter().filter(|name| *name != "effective_from")
 }
 
-/// What stands before the name of an attribute in a list of fields.
+/// Prefix of the name of an attribute in a list of fields.
 pub const ATTRIBUTE_PREFIX: &str = "attributes.";
 
-/// The fields of a list with commas between.
+/// Parses a list of fields separated by commas.
 ///
 /// # Errors
 /// `Invalid`, when an entity of this type has no such field.
@@ -166,7 +166,7 @@ pub fn parse_fields(kind: EntityKind, text: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Only some fields of an entity, also single attributes; its id and name always.
+/// Reduces an entity to some fields, also single attributes; its id and name always stay.
 pub fn only(value: Value, fields: Option<&[String]>) -> Value {
     let (Value::Object(all), Some(fields)) = (&value, fields) else { return value };
     let has = |name: &str| fields.iter().any(|field| field == name);
@@ -186,7 +186,7 @@ pub fn only(value: Value, fields: Option<&[String]>) -> Value {
     some.into()
 }
 
-/// A membership, with the names of its group and member.
+/// Membership, with the names of its group and member.
 pub fn membership(one: &Membership, names: &Names) -> Value {
     let kind = one.member.kind();
     let mut value = json!({
@@ -197,7 +197,7 @@ pub fn membership(one: &Membership, names: &Names) -> Value {
     value
 }
 
-/// A grant: of a workspace, of a category, or of the server; with the names of both sides.
+/// Grant on a workspace, on a category, or on the server; with the names of both sides.
 pub fn grant(one: &Grant, names: &Names) -> Value {
     let name = names.get(one.principal.id());
     let mut value = json!({
@@ -214,7 +214,7 @@ pub fn grant(one: &Grant, names: &Names) -> Value {
     value
 }
 
-/// Something that is followed, with its names.
+/// Followed thing, with its names.
 pub fn followed(of: &Followed, names: &Names) -> Value {
     let workspace = EntityId::Workspace(of.workspace().clone());
     let mut value = json!({ "workspace": workspace.to_string(), "path": names.get(of.workspace()) });
@@ -225,14 +225,14 @@ pub fn followed(of: &Followed, names: &Names) -> Value {
     value
 }
 
-/// What a user follows, with its names and since when.
+/// Follow of a user, with its names and the time at which it began.
 pub fn follow(one: &Follow, names: &Names) -> Value {
     let mut value = followed(&one.followed, names);
     value["since"] = one.since.to_string().into();
     value
 }
 
-/// What a user answered in reviews, by day and review, and what comes together of it in a week.
+/// Answers of a user in reviews, by day and review, and their sums over a week.
 fn answered(all: &[AnsweredReview], week: Window, names: &Names) -> (Value, Value) {
     let row = |one: &AnsweredReview| {
         json!({
@@ -261,7 +261,7 @@ fn activity(one: &Activity) -> Value {
     json!({ "at": one.at.to_string(), "what": one.what, "about": one.about })
 }
 
-/// What is live in an environment, a row for each model.
+/// Live releases of an environment, a row for each model.
 pub fn live<'a>(environment: &'a str, state: &'a LiveState) -> impl Iterator<Item = Value> + 'a {
     state.iter().map(move |(model, live)| {
         json!({
@@ -271,7 +271,7 @@ pub fn live<'a>(environment: &'a str, state: &'a LiveState) -> impl Iterator<Ite
     })
 }
 
-/// A workspace with all that belongs to it, and the names of those who have roles there.
+/// Workspace with everything that belongs to it, and the names of the principals with roles there.
 pub fn workspace_page(page: &WorkspacePage, names: &Names) -> Value {
     let counts = |value: &mut Value, of: &dyn Fn(&Counts) -> Value| {
         if let Some(counts) = &page.counts {
@@ -301,7 +301,7 @@ pub fn workspace_page(page: &WorkspacePage, names: &Names) -> Value {
     });
     let configurations = page.configurations.iter().map(|one| own(AnyEntity::Configuration(one.clone())));
     let snapshots = page.snapshots.iter().map(|one| {
-        // A cut is long, and there may be many.
+        // Leaves the cut out: it is long, and there may be many.
         let content = SnapshotContent { cut: Vec::new(), ..one.content.clone() };
         own(AnyEntity::Snapshot(Snapshot { content, ..one.clone() }))
     });
@@ -316,10 +316,10 @@ pub fn workspace_page(page: &WorkspacePage, names: &Names) -> Value {
     value
 }
 
-/// A user with all that is noted of them, by names.
+/// User with everything recorded about them, with names.
 pub fn user_page(page: &UserPage, names: &Names) -> Value {
     let mut value = any(&AnyEntity::User(page.user.clone()));
-    // The newest first.
+    // Newest first.
     value["follows"] = page.follows.iter().rev().map(|one| follow(one, names)).collect();
     value["groups"] = page.groups.iter().map(|one| membership(one, names)).collect();
     value["grants"] = page.grants.iter().map(|one| grant(one, names)).collect();
@@ -329,7 +329,7 @@ pub fn user_page(page: &UserPage, names: &Names) -> Value {
     value
 }
 
-/// A workspace by itself.
+/// Workspace by itself.
 pub fn workspace(workspace: &Workspace) -> Value {
     any(&AnyEntity::Workspace(workspace.clone()))
 }
@@ -349,7 +349,7 @@ pub fn crossing(crossed: &CrossedRule) -> Value {
     })
 }
 
-/// The fields that an entity of a type may have.
+/// Fields that an entity of a type may have.
 pub fn fields(kind: EntityKind) -> Vec<&'static str> {
     let own: &[&'static str] = match kind {
         EntityKind::Category => &["count_of_workspaces"],

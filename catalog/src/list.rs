@@ -6,10 +6,10 @@ use table::{Cursor, Direction, Index, Query};
 
 use super::{AnyEntity, Catalog};
 
-/// The most entities in a page.
+/// Maximum entities in a page.
 pub const MAX_PAGE: usize = 1_000;
 
-/// What every read of an entity needs.
+/// Attributes that every read of an entity needs.
 const NEEDED: [&str; 31] = [
     "v",
     "ver",
@@ -44,7 +44,7 @@ const NEEDED: [&str; 31] = [
     "GSI1SK",
 ];
 
-/// What may be left unread, since it can be large.
+/// Attributes that may be left unread, since they can be large.
 pub const OPTIONAL: [&str; 13] = [
     "attributes",
     "metrics",
@@ -61,25 +61,25 @@ pub const OPTIONAL: [&str; 13] = [
     "cut",
 ];
 
-/// Which entities, and how many at a time.
+/// Filter of entities, and size of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListOptions {
-    /// The most in a page, at most [`MAX_PAGE`].
+    /// Maximum entities in a page, at most [`MAX_PAGE`].
     pub limit: usize,
-    /// Continue after this, from [`Listed::next`].
+    /// Cursor from [`Listed::next`], after which the page begins.
     pub after: Option<Cursor>,
-    /// Only what was created at this instant or later.
+    /// Earliest time of creation, inclusive.
     pub since: Option<Timestamp>,
-    /// Only what was created before this instant.
+    /// Latest time of creation, exclusive.
     pub until: Option<Timestamp>,
-    /// The newest first.
+    /// True for the newest first.
     pub newest_first: bool,
-    /// Of what may be left unread ([`OPTIONAL`]) only this; all when `None`.
+    /// Attributes to read among the [`OPTIONAL`] ones; all when `None`.
     pub only: Option<Vec<String>>,
 }
 
 impl ListOptions {
-    /// What must be read for these fields of what may be left unread.
+    /// Optional attributes that must be read for these fields.
     pub fn read_for(fields: &[String]) -> Vec<String> {
         let names = fields.iter().filter_map(|field| field.split('.').next());
         names.filter(|name| OPTIONAL.contains(name)).map(str::to_owned).collect()
@@ -87,27 +87,27 @@ impl ListOptions {
 }
 
 impl Default for ListOptions {
-    /// The oldest 100, whole.
+    /// Oldest 100, with all attributes.
     fn default() -> Self {
         Self { limit: 100, after: None, since: None, until: None, newest_first: false, only: None }
     }
 }
 
-/// A page of entities.
+/// Page of entities.
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// The entities, in order.
     pub entities: Vec<AnyEntity>,
-    /// Where the next page begins; `None` after the last.
+    /// Cursor of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
 impl Catalog {
-    /// The entities of a type under a parent, by one query a page. `parent` is the category of
-    /// workspaces, the workspace of models and configurations, the workspace or the model of releases.
+    /// Reads the entities of a type under a parent, by one query a page. `parent` is the category of workspaces, the workspace of
+    /// models and configurations, the workspace or the model of releases.
     ///
     /// # Errors
-    /// `Invalid`, when the parent is not of the right type, or a bound cannot be one.
+    /// `Invalid`, when the parent is not of the right type, or a bound is not valid.
     pub async fn list(
         &self,
         kind: EntityKind,
@@ -136,12 +136,12 @@ impl Catalog {
         let page = self.table.query(&query).await?;
         let mut entities = Vec::with_capacity(page.items.len());
         for item in page.items {
-            // What else may stand in the partition.
+            // Other items may stand in the partition.
             if EntityId::of_key(&item.key).is_some_and(|at| at.kind() == kind) {
                 entities.push(AnyEntity::from_item(&item)?);
             }
         }
-        // An id knows its time to 4 ms only.
+        // An id holds its time to 4 ms only.
         entities.retain(|any| {
             let at = any.entity().created_at;
             options.since.is_none_or(|since| at >= since) && options.until.is_none_or(|until| at < until)

@@ -1,14 +1,13 @@
-//! What is live: which release of each model, in each environment, and since when.
+//! Live releases: the release of each model that is live in each environment, and the time since.
 //!
-//! The release log is the truth; what is kept here is a fold of it that answers by one query. In each
-//! environment one release of a model is live at most: `promote` and `rollback` put the release that they
-//! name in the place of the one before, `retire` takes it away. Changes count in the order of
-//! `released_at`, of one instant in that of their action and release. Each is stored with what was live
-//! after it, so the one at or before an instant says what was live then; one that comes late is put
-//! in its place, and those behind it are put right.
+//! The release log is the truth; the items here are a fold of it that answers by one query. In each environment at most one
+//! release of a model is live: `promote` and `rollback` put the release that they name in the place of the one before, `retire`
+//! takes it away. Changes count in the order of `released_at`, and at one instant in the order of action and release. Each is
+//! stored with the live state after it, so the one at or before an instant gives the live state then; a late one is put in its
+//! place, and those behind it are corrected.
 //!
-//! The process that appends release events records them here, and the projector does it again in case that
-//! process died in between. Recording one twice changes nothing.
+//! The process that appends release events records them here, and the projector does it again in case that process died in
+//! between. Recording one twice changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -26,17 +25,16 @@ use table::{
 
 use super::{Action, Catalog, Effect};
 
-/// The most models that may be live in one environment; a further one is recorded, but not as live.
+/// Maximum models that may be live in one environment; a further one is recorded, but not as live.
 pub const MAX_LIVE: usize = 1_000;
 
-/// The most bytes that one of them takes in an item: two names, an instant, and what DynamoDB counts for a map
-/// and its entries.
+/// Maximum bytes of one of them in an item: two names, an instant, and DynamoDB's overhead for a map and its entries.
 const LIVE_BYTES: usize = 2 * MAX_NAME_BYTES + 48;
 
-/// What else an item of a change holds at most: its keys, names, and a note of 4 KiB.
+/// Maximum bytes of the rest of an item of a change: its keys, names, and a note of 4 KiB.
 const CHANGE_BYTES: usize = 8 * 1024;
 
-// So what is live always fits in an item, and a few such items in a transaction.
+// So a live state always fits in an item, and a few such items in a transaction.
 const _: () = assert!(MAX_LIVE * LIVE_BYTES + CHANGE_BYTES <= MAX_ITEM_BYTES);
 const _: () = assert!(3 * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 
@@ -46,43 +44,43 @@ pub(super) const ITEM_VERSION: i64 = 1;
 /// A release event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReleaseChange {
-    /// When it happened: `released_at`.
+    /// Time at which it happened: `released_at`.
     pub at: Timestamp,
-    /// What it does.
+    /// Action of the event.
     pub action: Action,
-    /// The release, by name.
+    /// Name of the release.
     pub release: String,
-    /// Its model, by name.
+    /// Name of its model.
     pub model: String,
-    /// Where. Without it nothing becomes live.
+    /// Environment of the event. Without it nothing becomes live.
     pub environment: Option<String>,
-    /// A remark.
+    /// Remark.
     pub note: Option<String>,
 }
 
-/// A release that is live, or was.
+/// Release that is live, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// The release, by name.
+    /// Name of the release.
     pub release: String,
-    /// Since when.
+    /// Time since which it is live.
     pub since: Timestamp,
 }
 
-/// What is live in an environment: for each model, by name, its release.
+/// Live state of an environment: for each model, by name, its release.
 pub type LiveState = BTreeMap<String, Live>;
 
-/// A change of what is live, and what was live after it.
+/// Change of a live state, and the state after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveChange {
     /// The event.
     pub change: ReleaseChange,
-    /// What was live after it.
+    /// Live state after it.
     pub state: LiveState,
 }
 
 impl ReleaseChange {
-    /// The events of columns of a log.
+    /// Decodes the events from columns of a log.
     ///
     /// # Errors
     /// `Corrupt`, when a field is missing that every release event has.
@@ -104,7 +102,7 @@ impl ReleaseChange {
         (0..columns.rows).map(|row| of_row(row).ok_or_else(|| missing(row))).collect()
     }
 
-    /// Applies the event to what is live.
+    /// Applies the event to a live state.
     pub fn apply(&self, state: &mut LiveState) {
         let is_live = state.get(&self.model).is_some_and(|live| live.release == self.release);
         match self.action.effect() {
@@ -151,7 +149,7 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
-/// What is live, as a value.
+/// Encodes a live state as a value.
 pub(super) fn encode(state: &LiveState) -> Value {
     let entry = |(model, live): (&String, &Live)| {
         let fields = [
@@ -163,7 +161,7 @@ pub(super) fn encode(state: &LiveState) -> Value {
     Value::M(state.iter().map(entry).collect())
 }
 
-/// What an item says is live.
+/// Decodes the live state of an item.
 pub(super) fn state_of(item: &Item) -> Result<LiveState> {
     let wrong = || item.corrupt("`live` is not releases by model");
     let entry = |(model, value): (&String, &Value)| {
@@ -203,7 +201,7 @@ pub(super) async fn first(table: &dyn Table, mut query: Query) -> Result<Option<
 }
 
 impl Catalog {
-    /// What was live in an environment at an instant, by one query of one item.
+    /// Reads the live state of an environment at an instant, by one query of one item.
     ///
     /// # Errors
     /// Those of the table.
@@ -214,7 +212,7 @@ impl Catalog {
         last.as_ref().map(state_of).transpose().map(Option::unwrap_or_default)
     }
 
-    /// What is live now, by environment.
+    /// Reads the present live states, by environment.
     ///
     /// # Errors
     /// Those of the table.
@@ -228,7 +226,7 @@ impl Catalog {
         items.iter().map(of).collect()
     }
 
-    /// What was live at an instant, by environment: one read, and one of each environment.
+    /// Reads the live states at an instant, by environment: one read, and one of each environment.
     ///
     /// # Errors
     /// Those of the table.
@@ -239,7 +237,7 @@ impl Catalog {
         Ok(try_join_all(environments.map(state)).await?.into_iter().collect())
     }
 
-    /// The release that was live for a model in an environment before the one that is now.
+    /// Finds the release that was live for a model in an environment before the present one.
     ///
     /// # Errors
     /// Those of the table.
@@ -289,7 +287,7 @@ mod tests {
 
     fn refold(changes: &[ReleaseChange], at: Timestamp) -> LiveState {
         let name = |change: &ReleaseChange| (change.at, change.action.name(), change.release.clone());
-        // Of two that stand in one place the first is known.
+        // The first of two events in one place is known.
         let mut placed = BTreeMap::new();
         changes.iter().for_each(|change| _ = placed.entry(name(change)).or_insert(change));
         let mut state = LiveState::new();
@@ -299,8 +297,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// In whatever order events come, and however often: what is live is what a fold of them in the
-        /// order of their times gives, now and at any time.
+        /// In any order and number of arrivals, the live state is the fold of the events in the order of their times, now and at
+        /// any time.
         #[test]
         fn what_is_live_is_a_fold_of_the_log(
             changes in prop::collection::vec((0i64..20, 0usize..4, 0u8..4, 0u8..2), 1..30),
@@ -339,7 +337,7 @@ mod tests {
         let catalog = Catalog::new(Arc::new(table));
         let workspace = catalog.ensure_workspace("a/b", Timestamp::default()).await.unwrap().entity.id;
         catalog.ensure_model(&workspace, "m0", &Task::Regression, Timestamp::default()).await.unwrap();
-        // 200 changes of another model, behind what comes late.
+        // 200 changes of another model, after the late ones.
         let others: Vec<_> = (0..200).map(|at| change((100 + at, 1, (at % 2) as u8, 1))).collect();
         catalog.record(&workspace, &others).await.unwrap();
         let (late, later) = (change((50, 1, 7, 0)), change((60, 1, 8, 0)));

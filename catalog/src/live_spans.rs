@@ -1,4 +1,4 @@
-//! When each release was live in an environment, as it is known now or was known at another time.
+//! Spans during which each release was live in an environment, as known now or at another time.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -11,18 +11,18 @@ use super::{
     live::{LiveState, ReleaseChange},
 };
 
-/// By release, from which instant to which it was live; without an end it still is.
+/// Spans by release, each with its beginning and end; without an end it is still live.
 pub type LiveSpans = BTreeMap<String, Vec<(Timestamp, Option<Timestamp>)>>;
 
-/// What is read of a change: all but what was live after it.
+/// Attributes read of a change: all but the live state after it.
 const READ: [&str; 7] = ["v", "at", "what", "about", "model", "environment", "note"];
 
 impl Catalog {
-    /// When each release was live in an environment, up to an instant: one query. As it was known at another time it is
-    /// what the release events say that had been appended by then, which takes a query more for each day with changes.
+    /// Reads the spans of each release in an environment, up to an instant: one query. Spans as known at another time come from
+    /// the release events appended by then, which takes one more query for each day with changes.
     ///
     /// # Errors
-    /// `Invalid`, when nothing was ever live there, naming the environments there are; those of the table.
+    /// `Invalid`, when nothing was ever live there, naming the existing environments; those of the table.
     pub async fn live_spans(
         &self,
         workspace: &Id,
@@ -60,7 +60,7 @@ impl Catalog {
         Ok(spans)
     }
 
-    /// Checks that something was live in an environment, at whatever time.
+    /// Checks that a release was live in an environment at any time.
     async fn check_environment(&self, workspace: &Id, environment: &str) -> Result<()> {
         let there = self.live_now(workspace).await?;
         if there.contains_key(environment) {
@@ -71,7 +71,7 @@ impl Catalog {
         Err(Error::invalid(format!("there is no environment `{environment}`; {there}")))
     }
 
-    /// Those of which the events had been appended by an instant.
+    /// Keeps the changes whose events had been appended by an instant.
     async fn known_changes(
         &self,
         workspace: &Id,
@@ -99,7 +99,7 @@ impl Catalog {
         Ok(known)
     }
 
-    /// The release events of a day, and when they were appended.
+    /// Reads the release events of a day, and the times at which they were appended.
     async fn appended_changes(&self, workspace: &Id, day: Day) -> Result<Vec<(ReleaseChange, Timestamp)>> {
         let range = key::segments_of_kind(workspace, day, Kind::Releases);
         let of_item = |item: Item| {

@@ -1,6 +1,5 @@
-//! The members of groups, and which role a principal has where. Both are noted twice, in the
-//! partitions of both sides, so that each is read with what it belongs to by one query. Roles are
-//! data here: the room `access` refuses what somebody has no role for.
+//! Members of groups, and roles of principals. Both are stored twice, in the partitions of both sides, so that each is read with
+//! either side by one query. Roles are data here: the room `access` enforces them.
 
 use event::{Error, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind, Scope};
@@ -10,27 +9,27 @@ use super::{Catalog, Role, activity};
 
 const ITEM_VERSION: i64 = 1;
 
-/// A user or system in a group.
+/// Membership of a user or system in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// The group.
     pub group: EntityId,
     /// The user or system.
     pub member: EntityId,
-    /// Since when.
+    /// Time at which it began.
     pub since: Timestamp,
 }
 
-/// A role of a principal.
+/// Role of a principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Where it holds.
+    /// Scope of the role.
     pub scope: Scope,
-    /// The user, group or system.
+    /// User, group or system.
     pub principal: EntityId,
-    /// What it may do.
+    /// Role of the principal.
     pub role: Role,
-    /// Since when.
+    /// Time at which it was given.
     pub since: Timestamp,
 }
 
@@ -44,13 +43,13 @@ fn standing(token: &str) -> Option<EntityId> {
     EntityId::new(kind, id, None)
 }
 
-/// Whether something can be in a group.
+/// Returns whether an entity can be in a group.
 fn is_member(at: &EntityId) -> bool {
     matches!(at, EntityId::User(_) | EntityId::System(_))
 }
 
 impl Membership {
-    /// The membership of an item, on either side. `None`, when the item is none.
+    /// Decodes the membership of an item, on either side. `None`, when the item is no membership.
     pub(super) fn from_item(item: &Item) -> Result<Option<Self>> {
         let sides = standing(&item.key.pk).zip(standing(&item.key.sk));
         Ok(match sides {
@@ -65,26 +64,26 @@ impl Membership {
 }
 
 impl Membership {
-    /// The group and its member.
+    /// Group and member.
     pub fn entities(&self) -> [EntityId; 2] {
         [self.group.clone(), self.member.clone()]
     }
 }
 
 impl Grant {
-    /// The principal, and the workspace or category.
+    /// Principal, and the workspace or category.
     pub fn entities(&self) -> impl Iterator<Item = EntityId> {
         [self.principal.clone()].into_iter().chain(self.scope.entity())
     }
 
-    /// The grant of an item, on either side. `None`, when the item is none.
+    /// Decodes the grant of an item, on either side. `None`, when the item is no grant.
     pub(super) fn from_item(item: &Item) -> Result<Option<Self>> {
         let Some((scope, principal)) = key::parse_grant(&item.key) else { return Ok(None) };
         Ok(Some(Self { scope, principal, role: Role::parse(item.text("role")?)?, since: since(item)? }))
     }
 }
 
-/// The key of the same membership or grant on the other side.
+/// Key of the same membership or grant on the other side.
 pub(super) fn twin(key: &Key) -> Option<Key> {
     if let Some((scope, principal)) = key::parse_grant(key) {
         let (one, other) = (key::grant(&scope, &principal), key::granted(&principal, &scope));
@@ -99,7 +98,7 @@ pub(super) fn twin(key: &Key) -> Option<Key> {
 }
 
 impl Catalog {
-    /// Puts a user or system into a group; one that is there stays.
+    /// Adds a user or system to a group; one that is there stays.
     ///
     /// # Errors
     /// `NotFound`, when one of the two does not exist.
@@ -118,7 +117,7 @@ impl Catalog {
         self.table.transact(writes).await
     }
 
-    /// Takes a user or system out of a group.
+    /// Removes a user or system from a group.
     ///
     /// # Errors
     /// Those of the table.
@@ -135,10 +134,10 @@ impl Catalog {
         self.table.transact(writes).await
     }
 
-    /// The members of a group, or the groups of a user or system.
+    /// Reads the members of a group, or the groups of a user or system.
     ///
     /// # Errors
-    /// `Invalid`, when it is none of these; those of the table.
+    /// `Invalid`, for any other entity; those of the table.
     pub async fn memberships(&self, of: &EntityId) -> Result<Vec<Membership>> {
         let range = key::memberships(of)
             .ok_or_else(|| Error::invalid(format!("a {} has no members and no groups", of.kind())))?;
@@ -146,11 +145,11 @@ impl Catalog {
         items.iter().filter_map(|item| Membership::from_item(item).transpose()).collect()
     }
 
-    /// Gives a principal a role, in place of the one that it has there.
+    /// Gives a principal a role, in place of its present one in this scope.
     ///
     /// # Errors
-    /// `NotFound`, when the principal or the place does not exist; `Invalid`, when the principal is neither a user
-    /// nor a group nor a system.
+    /// `NotFound`, when the principal or the scope does not exist; `Invalid`, when the principal is neither a user nor a group
+    /// nor a system.
     pub async fn grant(&self, scope: &Scope, principal: &EntityId, role: Role, now: Timestamp) -> Result<()> {
         check_principal(principal)?;
         let place = match scope.entity() {
@@ -173,7 +172,7 @@ impl Catalog {
         self.table.transact(writes).await
     }
 
-    /// Takes a role away.
+    /// Removes a role of a principal.
     ///
     /// # Errors
     /// Those of the table.
@@ -187,7 +186,7 @@ impl Catalog {
             .await
     }
 
-    /// The roles that hold on a workspace, on a category or on the server.
+    /// Reads the roles on a workspace, on a category or on the server.
     ///
     /// # Errors
     /// Those of the table.
@@ -195,7 +194,7 @@ impl Catalog {
         self.read_grants(key::grants(scope)).await
     }
 
-    /// The roles of a principal.
+    /// Reads the roles of a principal.
     ///
     /// # Errors
     /// Those of the table.
@@ -203,7 +202,7 @@ impl Catalog {
         self.read_grants(key::grants_of(principal)).await
     }
 
-    /// The roles that a group gives to its members: those that it has, and none while it is archived.
+    /// Reads the roles that a group gives to its members: its own roles, and none while it is archived.
     ///
     /// # Errors
     /// Those of the table.

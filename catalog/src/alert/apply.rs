@@ -9,24 +9,24 @@ use table::{Change, Index, Policy, Query, query_all, update};
 use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_WEBHOOKS, Scope, Webhook, item::Stored};
 use crate::Catalog;
 
-/// What a workspace watches, and where it is posted when something crosses.
+/// Alert rules of a workspace, and the webhooks to which their crossings are posted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alerts {
-    /// The rules, by name.
+    /// Rules, by name.
     pub rules: Vec<AlertRule>,
-    /// The webhooks, by name.
+    /// Webhooks, by name.
     pub webhooks: Vec<Webhook>,
-    /// What should be looked at of rules that were just applied; of rules that are read there is nothing.
+    /// Warnings about rules that were just applied; empty for rules that are read.
     pub warnings: Vec<String>,
 }
 
 impl Alerts {
-    /// To which webhooks a rule is posted.
+    /// Webhooks to which a rule is posted.
     pub fn notified(&self, rule: &AlertRule) -> impl Iterator<Item = &Webhook> {
         self.webhooks.iter().filter(|webhook| rule.notifies(&webhook.name))
     }
 
-    /// The webhook of a name.
+    /// Finds the webhook of a name.
     pub fn webhook(&self, name: &str) -> Option<&Webhook> {
         self.webhooks.iter().find(|webhook| webhook.name == name)
     }
@@ -43,7 +43,7 @@ impl From<Stored> for Alerts {
 }
 
 impl Catalog {
-    /// The alert rules of a workspace, and its webhooks: one read.
+    /// Reads the alert rules of a workspace, and its webhooks: one read.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -52,7 +52,7 @@ impl Catalog {
         Ok(stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default().into())
     }
 
-    /// The alert rules of a workspace, by name: one read.
+    /// Reads the alert rules of a workspace, by name: one read.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -60,7 +60,7 @@ impl Catalog {
         Ok(self.alerts(workspace).await?.rules)
     }
 
-    /// The workspaces that have alert rules, had some, or have a webhook to which digests are posted: one query.
+    /// Reads the workspaces that have alert rules, had some, or have a webhook to which digests are posted: one query.
     ///
     /// # Errors
     /// Those of the table.
@@ -70,7 +70,7 @@ impl Catalog {
         Ok(all.iter().filter_map(|item| key::parse_alert_rules(&item.key)).collect())
     }
 
-    /// The alert rule of a name.
+    /// Reads the alert rule of a name.
     ///
     /// # Errors
     /// `NotFound`, when there is none; those of the table.
@@ -93,7 +93,7 @@ impl Catalog {
         Ok(self.apply_alerts(workspace, bodies, Vec::new(), now).await?.rules)
     }
 
-    /// A rule with the days of its reference, where that has a name. They stay as they are then.
+    /// Returns a rule with the days of its reference in the place of the reference's name. The days stay fixed from then on.
     ///
     /// # Errors
     /// As [`Catalog::reference_days`].
@@ -149,7 +149,7 @@ impl Catalog {
         .await
     }
 
-    /// Says which rules are on a release or a model that the workspace does not have: a read of each rule that names one.
+    /// Warns of rules on a release or a model that the workspace does not have: a read for each rule that names one.
     async fn warnings_of(&self, workspace: &Id, wanted: &Stored) -> Result<Vec<String>> {
         let parent = EntityId::Workspace(workspace.clone());
         let mut warnings = Vec::new();
@@ -175,7 +175,7 @@ impl Catalog {
         Ok(warnings)
     }
 
-    /// Deletes an alert rule. When it fires, those who were told are told that this is over, by the next worker that judges rules.
+    /// Deletes an alert rule. If it fires, the next worker that judges rules sends the end of the alert to all who were notified.
     ///
     /// # Errors
     /// `NotFound`, when there is none; those of the table.
@@ -190,7 +190,7 @@ impl Catalog {
         .await
     }
 
-    /// Deletes a webhook. What was still to be posted to it is given up.
+    /// Deletes a webhook. Deliveries still due to it are given up.
     ///
     /// # Errors
     /// `NotFound`, when there is none; `Conflict`, while a rule notifies it by its name; those of the table.
@@ -219,7 +219,7 @@ impl Catalog {
     }
 }
 
-/// Refuses more than an item may hold.
+/// Refuses more rules or webhooks than an item may hold.
 fn check_counts(stored: &Stored) -> Result<()> {
     let counts = [
         (stored.rules.len(), MAX_ALERT_RULES, "alert rules"),
@@ -233,7 +233,7 @@ fn check_counts(stored: &Stored) -> Result<()> {
     }
 }
 
-/// Refuses rules that notify what is not there.
+/// Refuses rules that notify a missing webhook.
 fn check_notified(stored: &Stored) -> Result<()> {
     let named: BTreeMap<&str, &str> = stored
         .rules

@@ -1,4 +1,4 @@
-//! Reading what an alert rule watches: what is known of each day, from evaluations, counters, or the first segments of logs.
+//! Reading the values that an alert rule watches, day by day: from evaluations, counters, or the first segments of logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,15 +28,15 @@ use table::{Item, query_all};
 use super::{AlertRule, ColumnOf, CountOf, DriftOf, FigureOf, Lags, MAX_REFERENCE_DAYS, Scope, Watched};
 use crate::{Catalog, DayNumbers, counts::read_counts, profile_queries, profiles};
 
-/// The most days that a rule is tried on at once.
+/// Maximum number of days on which a rule is tried at once.
 pub const MAX_TEST_DAYS: usize = 1_000;
 
-/// How many days are read side by side.
+/// Number of days read side by side.
 const DAYS_AT_ONCE: usize = 8;
 
 impl Catalog {
-    /// Tries a rule on the days of a window: how each would have been judged by what is known now, from a rule on that stands
-    /// well before the first. Days that are not due yet are left out. It writes nothing.
+    /// Tries a rule on the days of a window: judges each by the readings of now, beginning with a rule that does not fire and
+    /// stands well before the first. Days that are not due yet are left out. It writes nothing.
     ///
     /// # Errors
     /// `Invalid`, when the window has more than [`MAX_TEST_DAYS`] days; those of the table, and `Corrupt`.
@@ -60,7 +60,7 @@ impl Catalog {
         Ok(replay(&rule.rule, Standing::default(), &days, before))
     }
 
-    /// What is known now of each day of a window, as a rule watches it.
+    /// Reads the value that a rule watches, as of now, for each day of a window.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -90,7 +90,7 @@ impl Catalog {
             }
             Watched::Column(of) => readings = self.column_days(workspace, rule, of, &days).await?,
             Watched::Drift(drift) => readings = self.drifted_days(workspace, rule, drift, &days).await?,
-            // When which segment came is known of the whole workspace; of a release, how much there is by now.
+            // Arrival times of segments are known for the whole workspace only; for a release, its count so far is read.
             Watched::Missing(kind, _) if rule.scope != Scope::Workspace => {
                 let counted = self.counted_days(workspace, rule, *kind, &days).await?;
                 let is_missing = |count: f64| f64::from(u8::from(count == 0.0));
@@ -107,7 +107,7 @@ impl Catalog {
         Ok(days.into_iter().zip(readings).collect())
     }
 
-    /// The release that a rule is of on a day; `None`, where none is live, or the rule is of the whole workspace.
+    /// Release to which a rule applies on a day; `None`, if none is live, or the rule is of the whole workspace.
     async fn release_on(&self, workspace: &Id, rule: &AlertRule, day: Day) -> Result<Option<String>> {
         match &rule.scope {
             Scope::Workspace => Ok(None),
@@ -124,7 +124,7 @@ impl Catalog {
         }
     }
 
-    /// The same of some days.
+    /// Releases to which a rule applies on some days.
     async fn releases_on(&self, workspace: &Id, rule: &AlertRule, days: &[Day]) -> Result<Releases> {
         let mut releases = BTreeMap::new();
         for some in days.chunks(DAYS_AT_ONCE) {
@@ -134,7 +134,7 @@ impl Catalog {
         Ok(releases)
     }
 
-    /// A figure on each day, of one version of the projections.
+    /// Reads a figure on each day, of one version of the projections.
     async fn figure_days(
         &self,
         workspace: &Id,
@@ -177,7 +177,7 @@ impl Catalog {
         }))
     }
 
-    /// A logged metric on a day, of a release or of all that was logged.
+    /// Reads a logged metric on a day, of a release or of everything logged.
     async fn logged_on(&self, at: At<'_>, release: Option<&str>, figure: &AnyFigure) -> Result<Reading> {
         let numbers = DayNumbers::load(&*self.table, at, figure).await?;
         let series = numbers.as_ref().and_then(|numbers| numbers.logged(release));
@@ -187,7 +187,7 @@ impl Catalog {
         }))
     }
 
-    /// How far the predictions of each day are from those of the reference: of the rollups that have the column.
+    /// Reads the distance of each day's predictions from those of the reference, from the rollups that have the column.
     async fn drifted_days(
         &self,
         workspace: &Id,
@@ -214,7 +214,7 @@ impl Catalog {
         Ok(of_active(&*self.table, workspace, read).await?.1)
     }
 
-    /// A statistic of a column on each day, of the rollups that have the column.
+    /// Reads a statistic of a column on each day, from the rollups that have the column.
     async fn column_days(
         &self,
         workspace: &Id,
@@ -230,7 +230,7 @@ impl Catalog {
                 let window = Window::new(*first, *last)?;
                 let mut found = Vec::new();
                 if of.statistic == NULL_RATE && of.column.starts_with(FEATURE_PREFIX) {
-                    // How many predictions a day without features has stands with the rollups, which are read first.
+                    // The number of predictions of a day without features stands with the rollups, which are read first.
                     let [rollups, _] = profile_queries(workspace, version, window);
                     found = query_all(&*self.table, rollups).await?;
                 }
@@ -247,7 +247,7 @@ impl Catalog {
         Ok(days.iter().map(|day| readings.get(day).copied().unwrap_or_default()).collect())
     }
 
-    /// The items of rollups of a window that have a column.
+    /// Reads the items of rollups of a window that have a column.
     async fn items_with(
         &self,
         workspace: &Id,
@@ -259,7 +259,7 @@ impl Catalog {
         query_all(&*self.table, if column.starts_with(FEATURE_PREFIX) { features } else { rollups }).await
     }
 
-    /// How many events were counted on each day. A day without events has none, which is known.
+    /// Counts the events of each day. A day without events has the known count 0.
     async fn counted_days(
         &self,
         workspace: &Id,
@@ -292,7 +292,7 @@ impl Catalog {
         Ok(days.iter().zip(of).map(reading).collect())
     }
 
-    /// How many events with a tag were counted on each day, by the rollups. Of a value that is not kept apart among many others nothing is known.
+    /// Counts the events of each day that have a tag, by the rollups. A value that is merged into the others has no known count.
     async fn tagged_days(
         &self,
         workspace: &Id,
@@ -320,7 +320,7 @@ impl Catalog {
         Ok(of_active(&*self.table, workspace, count).await?.1)
     }
 
-    /// 1 where no event of a day had come by a time of it, else 0; nothing of a day whose events are gone.
+    /// Reads 1 if no event of a day had come by a time of it, else 0; an empty reading for a day whose events are gone.
     async fn missing_on(&self, workspace: &Id, kind: Kind, day: Day, by: i64) -> Result<Reading> {
         let table = &*self.table;
         let until = day.start().plus_seconds(by);
@@ -337,7 +337,7 @@ impl Catalog {
 }
 
 impl DriftOf {
-    /// What is known of a day: how far it is from the reference, and how many of its predictions have the column.
+    /// Reading of a day: its distance from the reference, and the number of its predictions that have the column.
     fn reading(&self, reference: &Profile, day: Option<&Profile>) -> Reading {
         let compared = day.into_iter().flat_map(|day| reference.compared(day));
         let found = compared.into_iter().find(|one| one.column == self.column);
@@ -348,10 +348,10 @@ impl DriftOf {
     }
 }
 
-/// The releases that a rule is of on some days.
+/// Release to which a rule applies, by day.
 type Releases = BTreeMap<Day, Option<String>>;
 
-/// What the rollups of each day say of the columns of what a rule is of on that day.
+/// Profile of each day's columns, from the rollups, of the release to which the rule applies on that day.
 fn profiles_on(items: Vec<Item>, rule: &AlertRule, releases: &Releases) -> Result<BTreeMap<Day, Profile>> {
     let mut by_day = BTreeMap::<Day, Vec<Item>>::new();
     for item in items {
@@ -367,7 +367,7 @@ fn profiles_on(items: Vec<Item>, rule: &AlertRule, releases: &Releases) -> Resul
     Ok(found)
 }
 
-/// How many events of a kind have a tag; `None`, where that is not kept apart.
+/// Number of events of a kind that have a tag; `None`, if that tag is not counted apart.
 fn with_value(part: &Part, kind: Kind, (name, value): (&str, &str)) -> Option<u64> {
     let Part::Tag(part) = part else { return None };
     let Some(values) = part.tags.get(name) else { return part.tags.others().is_none().then_some(0) };
@@ -379,7 +379,7 @@ fn with_value(part: &Part, kind: Kind, (name, value): (&str, &str)) -> Option<u6
     Some(if kind == Kind::Metrics { counts.metrics } else { counts.predictions })
 }
 
-/// How good the predictions of a release with a tag were; `None`, where that is not stored of them.
+/// Evaluation of the predictions of a release with a tag; `None`, if it is not stored.
 fn with_tag<'a>(
     evaluation: &'a Evaluation,
     release: &str,

@@ -1,4 +1,4 @@
-//! What an alert rule watches, as it is read from what people wrote.
+//! Parsing what an alert rule watches from the fields that people wrote.
 
 use event::{Error, Kind, Result, Window, fields::MAX_TEXT_BYTES, id::check_name};
 use fold::{
@@ -8,74 +8,74 @@ use fold::{
 
 use super::AlertRuleBody;
 
-/// The most days of a reference.
+/// Maximum number of days of a reference.
 pub const MAX_REFERENCE_DAYS: usize = 92;
 
 const WATCHES_ONE: &str =
     "say what it watches by one of `figure`, `count`, `missing`, `column`, `drift` and `lag`";
 
-/// What a rule watches.
+/// Subject of a rule: the value that it watches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
-    /// A figure of the evaluations of a release.
+    /// Figure of the evaluations of a release.
     Figure(FigureOf),
-    /// How many events of a kind there are of a day.
+    /// Number of events of a kind on a day.
     Count(CountOf),
-    /// For how many seconds events of a kind waited on a day to be folded, at most.
+    /// Maximum time in seconds that events of a kind waited on a day to be folded.
     Lag(Kind),
-    /// Whether there are events of a kind of a day, by so many seconds after it began.
+    /// Absence of events of a kind on a day, this many seconds after it began.
     Missing(Kind, i64),
-    /// A statistic of a column of the predictions.
+    /// Statistic of a column of the predictions.
     Column(ColumnOf),
-    /// How far a column of the predictions is from that of a reference.
+    /// Distance of a column of the predictions from that of a reference.
     Drift(DriftOf),
 }
 
-/// A figure of the evaluations of a release, or a logged metric of a release or of the whole workspace.
+/// Figure of the evaluations of a release, or a logged metric of a release or of the whole workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureOf {
-    /// Which.
+    /// The figure.
     pub figure: AnyFigure,
-    /// The tag that its predictions have, with its value; of all, when `None`.
+    /// Tag and value that its predictions have; of all predictions, when `None`.
     pub tag: Option<(String, String)>,
-    /// Which share of the predictions must be judged.
+    /// Minimum share of the predictions that must be judged.
     pub min_maturity: f64,
 }
 
-/// How many events there are.
+/// Number of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountOf {
-    /// Of this kind.
+    /// Kind of the events.
     pub kind: Kind,
-    /// The tag that they have, with its value; of all, when `None`.
+    /// Tag and value that the events have; of all events, when `None`.
     pub tag: Option<(String, String)>,
 }
 
-/// A statistic of a column of the predictions.
+/// Statistic of a column of the predictions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnOf {
-    /// The column, such as `score` or `feature.distance`.
+    /// Column, such as `score` or `feature.distance`.
     pub column: String,
-    /// The name of the statistic, one of the [`column_statistics`].
+    /// Name of the statistic, one of the [`column_statistics`].
     pub statistic: &'static str,
 }
 
-/// How far a column of the predictions is from that of a reference.
+/// Distance of a column of the predictions from that of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriftOf {
-    /// The column, such as `score` or `feature.distance`.
+    /// Column, such as `score` or `feature.distance`.
     pub column: String,
-    /// The name of the statistic, one of [`STATISTICS`].
+    /// Name of the statistic, one of [`STATISTICS`].
     pub statistic: &'static str,
-    /// The days of the reference.
+    /// Days of the reference.
     pub reference: Window,
 }
 
 impl Watched {
-    /// Reads what a rule watches.
+    /// Parses the watched value of a rule.
     ///
     /// # Errors
-    /// `Invalid`, saying what is wrong.
+    /// `Invalid`, with the reason.
     pub(super) fn of(body: &AlertRuleBody) -> Result<Self> {
         let AlertRuleBody {
             figure: of_figure, count, missing, column: of_column, drift: of_drift, lag, ..
@@ -119,8 +119,8 @@ impl Watched {
         }
     }
 
-    /// What it is, as people are told: `auc`, `the number of predictions`, `null_rate of score`, `psi of score against
-    /// 2026-04-01..2026-04-30`.
+    /// Name of the value for people: `auc`, `the number of predictions`, `null_rate of score`,
+    /// `psi of score against 2026-04-01..2026-04-30`.
     pub fn named(&self) -> String {
         match self {
             Self::Figure(FigureOf { figure, tag: None, .. }) => figure.name().to_owned(),
@@ -159,7 +159,7 @@ fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
     Ok(FigureOf { figure, tag: tag_of(body)?, min_maturity })
 }
 
-/// The tag that a rule names, with its value.
+/// Parses the tag that a rule names, with its value.
 fn tag_of(body: &AlertRuleBody) -> Result<Option<(String, String)>> {
     let Some(tag) = body.tag.as_deref() else { return Ok(None) };
     let (name, value) = tag.split_once('=').unwrap_or((tag, ""));
@@ -182,7 +182,7 @@ fn count_of(name: &str, body: &AlertRuleBody) -> Result<CountOf> {
     }
 }
 
-/// What a column of predictions holds, which a field of a rule names.
+/// Sort of the values in a column of predictions, which a field of a rule names.
 fn sort(field: &str, column: &str) -> Result<Sort> {
     Sort::of(column).ok_or_else(|| {
         Error::invalid(format!(
@@ -217,7 +217,7 @@ fn drift(column: &str, body: &AlertRuleBody) -> Result<DriftOf> {
     Ok(DriftOf { column: column.to_owned(), statistic: statistic.name, reference: reference(words)? })
 }
 
-/// Reads the days of a reference.
+/// Parses the days of a reference.
 fn reference(words: &str) -> Result<Window> {
     let wrong = |error: Error| Error::invalid(format!("`reference`: {error}"));
     let window: Window = words.parse().map_err(wrong)?;
@@ -234,7 +234,7 @@ fn kind(field: &str, name: &str) -> Result<Kind> {
     })
 }
 
-/// The seconds from the beginning of a day to a time such as `06:00`.
+/// Parses a time such as `06:00` as seconds from the beginning of a day.
 fn seconds_of(time: &str) -> Result<i64> {
     let wrong =
         || Error::invalid(format!("`by` is a time of the day (UTC) from 00:01 to 24:00, not `{time}`"));
@@ -242,7 +242,7 @@ fn seconds_of(time: &str) -> Result<i64> {
     Ok(minutes * 60)
 }
 
-/// The minutes of a time of the day from 00:00 to 24:00; `None`, when it is none.
+/// Parses a time of the day from 00:00 to 24:00 as minutes; `None`, when it is none.
 pub(super) fn minutes_of(time: &str) -> Option<i64> {
     let two = |text: &str| -> Option<i64> {
         (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! Webhooks: where what crossed and digests are posted, and what the body says.
+//! Webhooks: the URLs to which crossings and digests are posted, and the bodies of these posts.
 
 use std::net::IpAddr;
 
@@ -13,28 +13,28 @@ use crate::json;
 /// The most webhooks of a workspace.
 pub const MAX_WEBHOOKS: usize = 8;
 
-/// The most bytes of the URL of a webhook.
+/// Maximum bytes of the URL of a webhook.
 pub const MAX_URL_BYTES: usize = 1_000;
 
-/// The most letters of the name of a secret.
+/// Maximum letters of the name of a secret.
 pub const MAX_SECRET_NAME: usize = 64;
 
-/// How the body of a delivery is written.
+/// Format of the body of a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WebhookFormat {
-    /// All that is known of the crossing, for programs.
+    /// JSON with all fields of the crossing, for programs.
     #[default]
     Json,
-    /// A text, as the incoming webhooks of Slack take it, and of those that are compatible with it.
+    /// Text in the form of Slack's incoming webhooks, and of services compatible with them.
     Slack,
 }
 
 impl WebhookFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 2] = [Self::Json, Self::Slack];
 
-    /// Its name.
+    /// Name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -42,45 +42,45 @@ impl WebhookFormat {
         }
     }
 
-    /// The body of a text for Slack.
+    /// Body with a text for Slack.
     pub(crate) fn slack(told: &str) -> String {
         json!({ "text": escaped(told) }).to_string()
     }
 }
 
-/// A text as Slack wants it, so that nothing in it is markup.
+/// Escapes a text for Slack, so that nothing in it is markup.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Where what crossed and digests are posted, as people write it, in TOML or JSON. [`Webhook::check`] checks it.
+/// Webhook to which crossings and digests are posted, as people write it in TOML or JSON. [`Webhook::check`] checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
-    /// Its name, which no other webhook of the workspace has.
+    /// Name, which no other webhook of the workspace has.
     pub name: String,
-    /// Where it is.
+    /// Address of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The secret that says where it is, by name, for a URL that is a secret itself.
+    /// Name of the secret that holds the address, for a URL that is itself secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_from: Option<String>,
-    /// How the body is written.
+    /// Format of the body.
     #[serde(default)]
     pub format: WebhookFormat,
-    /// The secret by which deliveries are signed, by name. Without one they are not.
+    /// Name of the secret by which deliveries are signed. Without one they are not signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// At which time of each day a digest of the workspace is posted, such as `07:00`. Without one none is.
+    /// Time of each day at which a digest of the workspace is posted, such as `07:00`. Without one no digest is posted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The time zone of that time, such as `Europe/Berlin`; UTC unless it is given.
+    /// Time zone of that time, such as `Europe/Berlin`; UTC by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }
 
 impl Webhook {
-    /// The body that tells of a crossing of a workspace, which has an id and a path.
+    /// Body that reports a crossing of a workspace, given its id and path.
     pub fn body(&self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
         match self.format {
             WebhookFormat::Json => {
@@ -104,10 +104,10 @@ impl Webhook {
         }
     }
 
-    /// Checks it. Whether its secrets are there, the projector knows.
+    /// Checks the webhook. Only the projector knows if its secrets exist.
     ///
     /// # Errors
-    /// `Invalid`, naming the webhook and what is wrong with it.
+    /// `Invalid`, naming the webhook and the fault.
     pub fn check(&self) -> Result<()> {
         check_name(&self.name)?;
         let wrong = |what: String| Error::invalid(format!("webhook `{}`: {what}", self.name));
@@ -138,7 +138,7 @@ impl Webhook {
         Ok(())
     }
 
-    /// Whether its URL, as written, is one that a projector posts to only when it is told to.
+    /// Returns whether its URL, as written, is one to which a projector posts only if it is configured to.
     pub(crate) fn is_private(&self) -> bool {
         let Some(url) = &self.url else { return false };
         let Some(rest) = url.strip_prefix("https://") else { return true };
@@ -152,12 +152,12 @@ impl Webhook {
         }
     }
 
-    /// The time zone of its digest. One that this program does not know is taken for UTC.
+    /// Time zone of its digest; UTC, if this program does not know the zone.
     pub(crate) fn zone(&self) -> Zone {
         self.time_zone.as_deref().and_then(|name| Zone::parse(name).ok()).unwrap_or(Zone::UTC)
     }
 
-    /// How many seconds after midnight by clocks of its time zone its digest is due; `None`, when it is told none.
+    /// Time of its digest, in seconds after midnight by clocks of its time zone; `None`, when it has no digest.
     pub(crate) fn digest_seconds(&self) -> Option<i64> {
         let minutes = minutes_of(self.digest.as_deref()?)?;
         (minutes < 24 * 60).then_some(minutes * 60)
@@ -172,7 +172,7 @@ fn is_secret_name(name: &str) -> bool {
 /// Checks the URL of a webhook.
 ///
 /// # Errors
-/// What is wrong with it, without the URL, which may be a secret.
+/// The fault, without the URL, which may be a secret.
 pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_URL_BYTES {
         return Err("has more than 1000 bytes");

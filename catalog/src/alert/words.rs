@@ -1,11 +1,11 @@
-//! What people are told when a rule crosses.
+//! Texts for people about a rule that crosses.
 
 use fold::alert::{Crossing, JudgedDay, Test};
 
 use super::{AlertRule, Scope, Watched};
 
 impl AlertRule {
-    /// What people are told of a day on which the rule crossed.
+    /// Text about a day on which the rule crossed.
     pub fn says(&self, day: &JudgedDay, crossing: Crossing) -> String {
         let of = self.of_what();
         let number = day.reading.value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
@@ -19,7 +19,7 @@ impl AlertRule {
                 let by = self.body.by.as_deref().unwrap_or("24:00");
                 let came = match self.scope {
                     Scope::Workspace => format!("{} of {} had come by {by}", kind.name(), day.day),
-                    // When it came is not known.
+                    // The time at which it came is not known.
                     _ if crossing == Crossing::Resolves => {
                         format!("{}{of} had come on {}", kind.name(), day.day)
                     }
@@ -43,7 +43,7 @@ impl AlertRule {
         format!("{what}{of} on {} is {number}{why}", day.day)
     }
 
-    /// Of what it is, as people are told.
+    /// Scope of the rule in words.
     fn of_what(&self) -> String {
         match &self.scope {
             Scope::Workspace => String::new(),

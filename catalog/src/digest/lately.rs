@@ -1,4 +1,4 @@
-//! What happened lately, as a digest tells of it: alerts that fired, and comparisons with live releases that were decided.
+//! Recent happenings in a digest: alerts that fired, and comparisons with live releases that were decided.
 
 use event::{Id, Result, Timestamp};
 use fold::alert::Crossing;
@@ -8,27 +8,27 @@ use crate::{
     AlertScope, Alerts, Catalog, CrossedRule, HistoryOf, MAX_CROSSINGS, MAX_DELAY_DAYS, feed::DECIDED,
 };
 
-/// How much of what happened is read at once, and the most that is looked through.
+/// Happenings read at once, and the maximum searched.
 const PAGE: usize = 200;
 const MOST: usize = 2_000;
 
-/// A comparison of a live release with one that predicts beside it, which is decided.
+/// Decided comparison of a live release with one that predicts beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedComparison {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The model, by name.
+    /// Name of the model.
     pub model: Option<String>,
     /// The release that predicts beside the live one.
     pub challenger: String,
-    /// Where the other one is live.
+    /// Environment in which the live one is live.
     pub environment: Option<String>,
-    /// What it says.
+    /// Text of the decision.
     pub text: String,
 }
 
 impl Catalog {
-    /// What began to fire within the last days, the latest first.
+    /// Reads the alerts that began to fire within the last days, the latest first.
     pub(super) async fn fired(
         &self,
         workspace: &Id,
@@ -37,7 +37,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<Vec<FiredAlert>> {
         let since = now.plus_seconds(-i64::from(DIGEST_DAYS) * DAY_SECONDS);
-        // A day may be judged so long after it is over.
+        // A day may be judged this long after its end.
         let first = days_before(since.day(), MAX_DELAY_DAYS + 1);
         let crossings = self.crossings(workspace, first, now.day(), MAX_CROSSINGS).await?;
         let model_of = |rule: &str| {
@@ -58,7 +58,7 @@ impl Catalog {
         Ok(fired)
     }
 
-    /// What was decided in a workspace since an instant, the latest first: of the last 2,000 things that happened there.
+    /// Reads the comparisons decided in a workspace since an instant, the latest first: among its last 2,000 happenings.
     pub(super) async fn decided(&self, workspace: &Id, since: Timestamp) -> Result<Vec<DecidedComparison>> {
         let (mut found, mut after) = (Vec::new(), None);
         for _ in 0..MOST / PAGE {

@@ -1,4 +1,4 @@
-//! What a digest says: to programs in JSON, to people in lines of text.
+//! Text of a digest: JSON for programs, lines of text for people.
 
 use std::fmt::Write as _;
 
@@ -76,17 +76,17 @@ fn alert_json(alert: &FiredAlert) -> Value {
     })
 }
 
-/// The most users who are named on a page of a digest, and the most that they follow together, but for one who follows more.
+/// Maximum users named on a page of a digest, and the maximum of their follows together; one user may exceed it alone.
 pub const MAX_FOLLOWERS: usize = 200;
 const MAX_FOLLOWED: usize = 1_000;
 
-/// The most pages of a digest.
+/// Maximum pages of a digest.
 pub const MAX_DIGEST_PAGES: usize = 20;
 
-/// A user, and what it follows in a workspace.
+/// User, and the follows of this user in a workspace.
 pub type FollowersOf = (Id, Vec<Followed>);
 
-/// The followers of each page: at least one page, and how many have no place on any.
+/// Splits the followers into pages: at least one page, and the number of followers that fit on none.
 fn pages(followers: &[FollowersOf]) -> (Vec<&[FollowersOf]>, usize) {
     let (mut pages, mut rest) = (Vec::new(), followers);
     while pages.len() < MAX_DIGEST_PAGES && (pages.is_empty() || !rest.is_empty()) {
@@ -104,8 +104,8 @@ fn pages(followers: &[FollowersOf]) -> (Vec<&[FollowersOf]>, usize) {
 }
 
 impl DueDigest {
-    /// The pages of the digest, each with all that it tells and some of the followers of the workspace and of its models, of whom
-    /// `more` are not known. For people it is one page.
+    /// Pages of the digest, each with its whole text and some of the followers of the workspace and of its models; `more` further
+    /// followers are not known. For people it is one page.
     pub fn told(
         &self,
         week: &WeekOf,
@@ -143,7 +143,7 @@ impl DueDigest {
 }
 
 impl WeekOf {
-    /// What people are told, in lines of text.
+    /// Text for people, in lines.
     pub fn text(&self) -> String {
         let counts = |kind: Kind| {
             let (last, before) = (count(&self.counts.last, kind), count(&self.counts.before, kind));
@@ -205,7 +205,7 @@ impl WeekOf {
     }
 }
 
-/// How much more or less it is than before; nothing, where there was none before.
+/// Change against the days before, in percent; empty, if the count before was 0.
 fn share(last: u64, before: u64) -> String {
     if before == 0 {
         return String::new();
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(told(&[], 0), [(0, 0)]);
         let many: Vec<FollowersOf> = (0..450).map(|_| follower(1)).collect();
         assert_eq!(told(&many, 7), [(200, 257), (200, 57), (50, 7)]);
-        // One who follows very much has a page alone.
+        // A user with very many follows has a page alone.
         assert_eq!(
             told(&[follower(1_200), follower(600), follower(400), follower(1)], 0),
             [(1, 3), (2, 1), (1, 0)]

@@ -1,4 +1,4 @@
-//! Erased keys in reviews: items name the prediction that is judged by its key, and so do the answers of reviewers.
+//! Erased keys in reviews: items and the answers of reviewers name the judged prediction by its key.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use crate::{
     review::{PredictionSaid, ReviewItem},
 };
 
-/// The attribute of an item and of an answer that holds the key.
+/// Attribute of an item and of an answer that holds the key.
 const KEY: &str = "key";
 
 impl Catalog {
-    /// Puts surrogates in the place of keys in the reviews of a workspace, and takes the tags of their predictions away, `with_values` also what
-    /// releases said of them; how many items and answers it wrote.
+    /// Replaces keys by surrogates in the reviews of a workspace, and removes the tags of their predictions, `with_values` also
+    /// the predicted values of releases. Returns the number of items and answers written.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`. It may be called again.

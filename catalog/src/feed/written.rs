@@ -1,4 +1,4 @@
-//! Happenings as they are written: to a release, as an alert, or as a comparison that is decided.
+//! Writing happenings: of a release, of an alert, or of a decided comparison.
 
 use event::{Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
@@ -7,7 +7,7 @@ use table::{Condition, Item, Table, unless_overtaken};
 use super::{ALERT, Alert, DECIDED, ITEM_VERSION};
 use crate::{Decision, live::ReleaseChange};
 
-/// Notes that something happened to a release.
+/// Records a happening of a release.
 pub(crate) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
     let environment = change.environment.as_deref().unwrap_or_default();
     let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
@@ -19,7 +19,7 @@ async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>
     unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }
 
-/// The item of a happening with its place among those of its model, if that is there.
+/// Adds to the item of a happening its place among those of its model, if that exists.
 async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<Item> {
     let id = match model {
         Some(model) => model_id(table, workspace, model).await?,
@@ -34,7 +34,7 @@ async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&st
     })
 }
 
-/// The item of an alert, for those who follow the workspace or the model.
+/// Item of an alert, for the followers of the workspace or the model.
 ///
 /// # Errors
 /// Those of the table.
@@ -52,7 +52,7 @@ pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Res
     placed(table, workspace, item, alert.model.as_deref()).await
 }
 
-/// The model that an alert of an instant is about; `None`, when it is about none, or there is no such alert.
+/// Reads the model of an alert of an instant; `None`, when it has none, or there is no such alert.
 ///
 /// # Errors
 /// Those of the table.
@@ -66,7 +66,7 @@ pub async fn model_of_alert(
     Ok(item.and_then(|item| item.optional_text("model").map(str::to_owned)))
 }
 
-/// The item of a comparison that is decided, for those who follow the workspace or the model.
+/// Item of a decided comparison, for the followers of the workspace or the model.
 ///
 /// # Errors
 /// Those of the table.
@@ -83,7 +83,7 @@ pub async fn decision_item(table: &dyn Table, workspace: &Id, decision: &Decisio
     placed(table, workspace, item, Some(model)).await
 }
 
-/// The id of a model, by its name.
+/// Reads the id of a model by its name.
 pub(crate) async fn model_id(table: &dyn Table, workspace: &Id, name: &str) -> Result<Option<Id>> {
     let guard = key::guard(Some(&EntityId::Workspace(workspace.clone())), EntityKind::Model, name);
     let item = table.get(&guard).await?;
