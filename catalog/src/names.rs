@@ -1,5 +1,5 @@
-//! Present names: what refers to entities holds their ids, and a release also the names that its model and configuration had when it
-//! was made, so a reader that shows it looks up their names of now.
+//! Present names: references to entities hold their ids, and a release also the names that its model and configuration had when
+//! it was made, so a reader that shows it looks up their present names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use log::key::EntityId;
 
 use super::{AnyEntity, Catalog, RankedRelease, Release};
 
-/// Present names by id; of a workspace its path.
+/// Present names by id; the path of a workspace.
 pub type Names = BTreeMap<Id, String>;
 
-/// How many names are looked up side by side.
+/// Number of names looked up side by side.
 const READS_AT_ONCE: usize = 16;
 
 impl Release {
-    /// Takes the names of its model, configuration and snapshot from `names`, where they are there.
+    /// Takes the names of its model, configuration and snapshot from `names`, if they are there.
     pub(super) fn take_names(&mut self, names: &Names) {
         if let Some(name) = names.get(&self.model_id) {
             self.model.clone_from(name);
@@ -31,7 +31,7 @@ impl Release {
         }
     }
 
-    /// Its model, configuration and snapshot.
+    /// Model, configuration and snapshot of the release.
     fn parts(&self) -> impl Iterator<Item = EntityId> {
         let model = EntityId::Model(self.workspace.clone(), self.model_id.clone());
         let configuration = self.configuration_id.clone();
@@ -43,7 +43,7 @@ impl Release {
 }
 
 impl Catalog {
-    /// The entity; a release with the present names of its model and configuration.
+    /// Reads an entity; a release with the present names of its model and configuration.
     ///
     /// # Errors
     /// `NotFound`, when it does not exist.
@@ -53,8 +53,7 @@ impl Catalog {
         Ok(entity)
     }
 
-    /// Puts the present names of their models and configurations into releases: a read of each model and
-    /// configuration.
+    /// Puts the present names of their models and configurations into releases: a read of each model and configuration.
     ///
     /// # Errors
     /// Those of the table.
@@ -83,7 +82,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The names of entities, of those that are there: a read of each.
+    /// Reads the names of those entities that exist: a read of each.
     ///
     /// # Errors
     /// Those of the table.

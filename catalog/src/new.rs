@@ -1,4 +1,4 @@
-//! What somebody asks to have created, as JSON says it, over HTTP and from the command line.
+//! Bodies of requests to create and change entities, in JSON, over HTTP and from the command line.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::{
     ReleaseSpec, RunWithMetrics, Secrets, attributes,
 };
 
-/// The tag of a run in which MLflow notes the commit of the code.
+/// Tag of a run in which MLflow records the commit of the code.
 const COMMIT_TAG: &str = "mlflow.source.git.commit";
 
 /// A JSON object of attributes.
 type Attributes = Option<Map<String, Value>>;
 
-/// What stands by itself.
+/// Entity without a parent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewRoot {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
@@ -33,9 +33,9 @@ pub struct NewRoot {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewWorkspace {
-    /// `category/name`.
+    /// Path `category/name`.
     pub path: String,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
@@ -45,23 +45,23 @@ pub struct NewWorkspace {
 pub struct NewModel {
     /// The workspace, by id or path.
     pub workspace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What its predictions say.
+    /// Task of its predictions.
     pub task: String,
-    /// The label that a binary model's score is the probability of.
+    /// Label whose probability the score of a binary model is.
     pub positive_label: Option<String>,
-    /// From which score on a prediction without a label is positive.
+    /// Score from which a prediction without a label is positive.
     pub threshold: Option<f64>,
-    /// What predictions gain and cost.
+    /// Gains and costs of predictions.
     pub costs: Option<String>,
-    /// The share of real numbers that predicted intervals are to hold.
+    /// Share of real numbers that predicted intervals are to hold.
     pub interval_level: Option<f64>,
-    /// By what evaluations are stored.
+    /// Splits by which evaluations are stored.
     pub splits: Option<Vec<String>>,
     /// Figures of its own: expressions by name.
     pub figures: Option<BTreeMap<String, Option<String>>>,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
@@ -71,53 +71,53 @@ pub struct NewModel {
 pub struct NewConfiguration {
     /// The workspace, by id or path.
     pub workspace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
-/// A snapshot: the words of a query.
+/// Snapshot: the words of a query.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshot {
     /// The workspace, by id or path.
     pub workspace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What a row is; one of [`crate::SNAPSHOTS_OF`].
+    /// Kind of its rows; one of [`crate::SNAPSHOTS_OF`].
     pub what: Option<String>,
-    /// The first day or instant.
+    /// First day or instant.
     pub from: Option<String>,
-    /// The last day, or an instant.
+    /// Last day, or an instant.
     pub to: Option<String>,
-    /// How long the window is that ends now, in place of both.
+    /// Length of the window that ends now, in place of both.
     pub last: Option<String>,
-    /// Only what belongs to this release.
+    /// Release whose rows are taken.
     pub release: Option<String>,
-    /// Only rows for which this holds.
+    /// Condition that rows must meet.
     #[serde(rename = "where")]
     pub filter: Option<String>,
-    /// Only rows with these tags, as `NAME=VALUE` with commas between.
+    /// Tags that rows must have, as `NAME=VALUE` with commas between.
     pub tag: Option<String>,
-    /// Only rows of this key.
+    /// Key that rows must have.
     pub key: Option<String>,
-    /// Only the first so many.
+    /// Maximum number of rows.
     pub limit: Option<serde_json::Number>,
-    /// Only rows of this share of all keys.
+    /// Share of all keys whose rows are taken.
     pub sample: Option<serde_json::Number>,
-    /// `oldest` or `newest` first.
+    /// Order of rows: `oldest` or `newest` first.
     pub order: Option<String>,
-    /// Only these columns, in this order.
+    /// Columns to take, in this order.
     pub columns: Option<Vec<String>>,
-    /// Only what had been appended by then.
+    /// Instant by which rows must have been appended.
     pub as_of: Option<String>,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
 impl NewSnapshot {
-    /// What people note of it.
+    /// Attributes that people give to it.
     ///
     /// # Errors
     /// `Invalid`, when an attribute cannot be stored.
@@ -132,37 +132,37 @@ impl NewSnapshot {
 pub struct NewRelease {
     /// The workspace, by id or path.
     pub workspace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The model, by name.
+    /// Name of the model.
     pub model: String,
-    /// The configuration, by name; created when it is new.
+    /// Name of the configuration; created when it is new.
     pub configuration: Option<String>,
-    /// The environment that it is made for.
+    /// Environment for which it is made.
     pub environment: Option<String>,
-    /// The commit of the code.
+    /// Commit of the code.
     pub commit: Option<String>,
-    /// Where the trained model is.
+    /// Location of the trained model.
     pub artefact_uri: Option<String>,
-    /// Its digest.
+    /// Digest of the trained model.
     pub artefact_digest: Option<String>,
-    /// The snapshot that it was tuned on, by name; its days are those of the data that it was trained on.
+    /// Name of the snapshot that it was tuned on; its days are those of the training data.
     pub snapshot: Option<String>,
-    /// The first day of the data that it was trained on.
+    /// First day of the training data.
     pub snapshot_from: Option<String>,
-    /// The last one.
+    /// Last day of the training data.
     pub snapshot_to: Option<String>,
-    /// What it measured at training time.
+    /// Metrics measured at training time.
     pub metrics: Option<BTreeMap<String, serde_json::Number>>,
-    /// The run that trained it, by its id: what is not said of the release is taken from it.
+    /// Id of the run that trained it: fields missing here are taken from it.
     pub from_run: Option<String>,
-    /// The secrets that it needs, by name, each with its version.
+    /// Names of the secrets that it needs, each with its version.
     pub secrets: Option<Secrets>,
     /// Remarks.
     pub notes: Option<String>,
-    /// Who made it.
+    /// Author.
     pub author: Option<String>,
-    /// What people note of it.
+    /// Attributes that people give to it.
     pub attributes: Attributes,
 }
 
@@ -170,11 +170,11 @@ pub struct NewRelease {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Whether it is archived.
+    /// True to archive it, false to unarchive it.
     pub archived: Option<bool>,
-    /// Attributes to set; those that are null are taken away.
+    /// Attributes to set; null ones are removed.
     pub attributes: Attributes,
 }
 
@@ -183,7 +183,7 @@ fn attributes_of(json: &Attributes) -> Result<attributes::Attributes> {
 }
 
 impl NewRoot {
-    /// Creates it.
+    /// Creates the entity.
     ///
     /// # Errors
     /// Those of [`Catalog::create`].
@@ -201,8 +201,7 @@ impl NewRoot {
 }
 
 impl NewWorkspace {
-    /// Creates it, and its category when that is new. Without attributes, one that is there already is
-    /// taken for it.
+    /// Creates the workspace, and its category when that is new. Without attributes, an existing workspace is returned.
     ///
     /// # Errors
     /// Those of [`Catalog::create`].
@@ -222,7 +221,7 @@ impl NewWorkspace {
 }
 
 impl NewModel {
-    /// Creates it.
+    /// Creates the model.
     ///
     /// # Errors
     /// Those of [`Catalog::create`].
@@ -246,7 +245,7 @@ impl NewModel {
 }
 
 impl NewConfiguration {
-    /// Creates it.
+    /// Creates the configuration.
     ///
     /// # Errors
     /// Those of [`Catalog::create`].
@@ -260,8 +259,8 @@ impl NewConfiguration {
 }
 
 impl NewRelease {
-    /// The same with what the run says that it is from: its latest metrics that are finite; its
-    /// parameters and its id, as attributes; and its commit, by the tag in which MLflow notes it.
+    /// Fills the request from the run that it names: its latest metrics that are finite; its parameters and its id, as
+    /// attributes; and its commit, by the tag in which MLflow records it.
     ///
     /// # Errors
     /// `NotFound`, when there is no such run.
@@ -316,7 +315,7 @@ impl NewRelease {
         })
     }
 
-    /// What is to be created, without the workspace.
+    /// Specification of the release, without the workspace.
     ///
     /// # Errors
     /// `Invalid`, when a part of it cannot be stored.
@@ -330,7 +329,7 @@ impl NewRelease {
 }
 
 impl Change {
-    /// The patch that it asks for.
+    /// Patch of the change.
     ///
     /// # Errors
     /// `Invalid`, when an attribute cannot be stored.

@@ -1,4 +1,4 @@
-//! A workspace, and a user, with all that belongs to them, each read by one query.
+//! A workspace, and a user, with everything that belongs to them, each read by one query.
 
 use std::collections::BTreeMap;
 
@@ -27,18 +27,17 @@ pub struct WorkspacePage {
     pub snapshots: Vec<Snapshot>,
     /// Its releases, oldest first, with the present names of their models and configurations.
     pub releases: Vec<Release>,
-    /// What is live, by environment.
+    /// Live releases, by environment.
     pub live: BTreeMap<String, LiveState>,
-    /// Who has which role.
+    /// Grants on the workspace.
     pub grants: Vec<Grant>,
-    /// The free counters of the workspace and of what is in it.
+    /// Free counters of the workspace and of the entities in it.
     pub counters: BTreeMap<(EntityKind, Id), FreeCounters>,
-    /// How many events were counted. They stand elsewhere, and are here only when they were asked for
-    /// ([`super::Catalog::page_with_counts`]).
+    /// Numbers of events. They are stored elsewhere, and are here only on request ([`super::Catalog::page_with_counts`]).
     pub counts: Option<Counts>,
 }
 
-/// The entity of an item, if it is one.
+/// Decodes the entity of an item, if it is one.
 fn entity(item: &Item) -> Result<Option<AnyEntity>> {
     EntityId::of_key(&item.key).map(|_| AnyEntity::from_item(item)).transpose()
 }
@@ -58,7 +57,7 @@ impl WorkspacePage {
                 Some(AnyEntity::Snapshot(snapshot)) => snapshots.push(snapshot),
                 Some(AnyEntity::Release(release)) => releases.push(release),
                 Some(_) => {}
-                // What a newer Almanac keeps here is none of our business.
+                // Ignores items that a newer Almanac keeps here.
                 None => {
                     grants.extend(Grant::from_item(item)?);
                     if let Some(environment) = key::parse_live(&item.key.sk) {
@@ -94,13 +93,13 @@ impl WorkspacePage {
         })
     }
 
-    /// How many events were counted for the workspace or a release, by kind.
+    /// Number of events of the workspace or a release, by kind.
     pub fn counts_of(&self, counted: &Counted) -> Option<&BTreeMap<String, i64>> {
         self.counts.as_ref()?.get(counted)
     }
 
-    /// How many events of each kind the releases of a model have together. (A release belongs to one
-    /// model for good, so nothing more need be stored.)
+    /// Sums the events of each kind over the releases of a model. (A release belongs to one model for good, so nothing more need
+    /// be stored.)
     pub fn model_counts(&self, model: &str) -> BTreeMap<String, i64> {
         let mut totals = BTreeMap::<String, i64>::new();
         for release in self.releases.iter().filter(|release| release.model == model) {
@@ -111,29 +110,29 @@ impl WorkspacePage {
     }
 }
 
-/// A user with all that is noted of them.
+/// User with everything recorded about them.
 #[derive(Clone, Debug)]
 pub struct UserPage {
     /// The user.
     pub user: Entity,
-    /// The groups that they are in.
+    /// Groups of the user.
     pub groups: Vec<Membership>,
-    /// The roles that they have themselves, not by their groups.
+    /// Roles of their own, without those of their groups.
     pub grants: Vec<Grant>,
     /// Their free counters.
     pub counters: FreeCounters,
-    /// What they follow, in the order in which it was followed.
+    /// Follows, in the order in which they began.
     pub follows: Vec<Follow>,
     /// The week up to today.
     pub week: Window,
-    /// What they answered in reviews in this week, the last day first.
+    /// Answers in reviews in this week, the last day first.
     pub answered: Vec<AnsweredReview>,
-    /// What happened lately, the newest first.
+    /// Recent activities, the newest first.
     pub activity: Vec<Activity>,
 }
 
 impl UserPage {
-    /// The entities that it shows by name.
+    /// Entities that it shows by name.
     pub fn entities(&self) -> impl Iterator<Item = EntityId> {
         let groups = self.groups.iter().map(|one| one.group.clone());
         let grants = self.grants.iter().filter_map(|one| one.scope.entity());

@@ -1,12 +1,12 @@
-//! Where something is: in which workspace and category. Callers who may not see a workspace learn nothing by how
-//! much is read for it: of the same kind of name the reads are as many whether there is such a thing or not.
+//! Places: the workspace and category of something. Callers who may not see a workspace learn nothing from the number of reads:
+//! for one kind of name it is the same if the thing exists or not.
 
 use event::{Error, Id, Result, id::check_name};
 use log::key::{self, EntityId, EntityKind, Scope};
 
 use super::{AnyEntity, Catalog, address};
 
-/// A category, or a workspace of one.
+/// Category, or a workspace of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The category.
@@ -16,20 +16,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// The scopes in which a role holds here, the server among them.
+    /// Scopes in which a role holds here, the server among them.
     pub fn scopes(&self) -> impl Iterator<Item = Scope> {
         let workspace = self.workspace.clone().map(Scope::Workspace);
         [Some(Scope::Server), Some(Scope::Category(self.category.clone())), workspace].into_iter().flatten()
     }
 }
 
-/// An id that nothing has.
+/// An id that no entity has.
 fn nothing() -> Result<Id> {
     Id::parse("000000000000000000000000000")
 }
 
 impl Catalog {
-    /// The place of the category or workspace that `text` names, or of the workspace in which something is.
+    /// Reads the place of the category or workspace that `text` names, or of the workspace that contains the named entity.
     ///
     /// # Errors
     /// Those of the table.
@@ -86,7 +86,7 @@ impl Catalog {
         })
     }
 
-    /// The user, group or system that `text` names, if there is one.
+    /// Finds the user, group or system that `text` names.
     ///
     /// # Errors
     /// Those of the table.
@@ -105,7 +105,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// The error of [`Catalog::resolve`] for what is not there.
+    /// Error of [`Catalog::resolve`] for an entity that does not exist.
     pub fn missing(kind: EntityKind, text: &str) -> Error {
         address::missing(kind, text)
     }

@@ -1,4 +1,4 @@
-//! What the rollups of each day say of the columns of its predictions, for drift.
+//! Profiles of the columns of each day's predictions, from the rollups, for drift.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use log::{
 };
 use table::{Item, Query};
 
-/// The queries that read the rollups of a window with all their parts: two ranges.
+/// Queries that read the rollups of a window with all their parts: two ranges.
 pub fn profile_queries(workspace: &Id, version: u32, window: Window) -> [Query; 2] {
     let (from, to) = (window.from(), window.to());
     [
@@ -19,9 +19,9 @@ pub fn profile_queries(workspace: &Id, version: u32, window: Window) -> [Query; 
     ]
 }
 
-/// What the items of projections say of each day: of a release, or of all. A day without a head of features has none: of
-/// its predictions all lack each. That holds where the rollups were read before the features, since the head is put before
-/// the rollup covers the first segment that has some.
+/// Computes the profile of each day from items of projections: of a release, or of all. A day without a head of features has no
+/// features: all its predictions lack each. That holds if the rollups were read before the features, since the head is put before
+/// the rollup covers the first segment with features.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -54,7 +54,7 @@ pub fn profiles(items: &[Item], release: Option<&str>) -> Result<BTreeMap<Day, P
             None => of_all,
             Some(Some(of_release)) => of_release.n,
             Some(None) if releases.others().is_none() => 0,
-            // It is among those that the head does not keep apart, and known where the features are of all predictions.
+            // The release is merged into the others of the head. Its number is known if the features are of all predictions.
             Some(None) => match rollups.get(day).map(|state| head(*day, state)).transpose()? {
                 Some(rollup) if rollup.events(Kind::Predictions) == of_all => all,
                 _ => 0,

@@ -1,8 +1,8 @@
-//! Promotion gates: what a release of a model must pass before it is made live.
+//! Promotion gates: conditions that a release of a model must pass before it is made live.
 //!
-//! They stand with their model, in its item. Whether a release passes is a pure function of [`Evidence`]: of figures, which
-//! another room reads, and of approvals, which stand with the release, in its item. It is judged once, when it is asked for,
-//! by what is known then.
+//! They stand with their model, in its item. The judgement is a pure function of [`Evidence`]: of figures, which another room
+//! reads, and of approvals, which stand with the release, in its item. A release is judged once, at the request to make it live,
+//! by the evidence of that time.
 
 mod item;
 mod kept;
@@ -19,181 +19,180 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use item::{approvals_of, gates_of, with_approvals, with_gates};
 
-/// Over how many days a release is judged, unless it is set.
+/// Default number of days over which a release is judged.
 pub const GATE_DAYS: u32 = 7;
 
-/// The most days over which a release is judged.
+/// Maximum number of days over which a release is judged.
 pub const MAX_GATE_DAYS: u32 = 31;
 
-/// The most environments that gates name.
+/// Maximum environments that gates name.
 pub const MAX_GATE_ENVIRONMENTS: usize = 16;
 
-/// The most approvals that a release has at one time.
+/// Maximum approvals of a release at one time.
 pub const MAX_APPROVALS: usize = 16;
 
-/// The most bytes in the remark of an approval.
+/// Maximum bytes of the remark of an approval.
 pub const MAX_APPROVAL_NOTE_BYTES: usize = 512;
 
-/// Two figures that differ by this share of the greater one differ by rounding.
+/// Share of the greater figure by which two figures may differ through rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// The attributes of the items of a model and of a release.
+/// Attributes of the items of a model and of a release.
 const GATES: &str = "gates";
 const APPROVALS: &str = "approvals";
 
-/// Promotion gates as they are written: in a request, in the item of a model, and in an answer.
+/// Promotion gates as written in a request, in the item of a model, and in an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PromotionGatesBody {
-    /// How many whole days (UTC) before today are judged.
+    /// Number of whole days (UTC) before today that are judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
-    /// Days for which a day must be over to be judged.
+    /// Days that must pass after a day before it is judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<u32>,
-    /// The environments in which the gates hold; all, when none is named.
+    /// Environments in which the gates hold; all, when none is named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environments: Vec<String>,
-    /// How many predictions of the release must be judged at least.
+    /// Minimum number of judged predictions of the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_n: Option<u64>,
-    /// The figure that must be as good as that of the live release.
+    /// Figure that must be as good as that of the live release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<String>,
-    /// Which way the figure is better, `max` or `min`, where that does not follow from it.
+    /// Direction in which the figure is better, `max` or `min`, if it does not follow from the figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// By how much the figure may be worse.
+    /// Amount by which the figure may be worse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
-    /// Which share of the predictions that will be judged in the end must be judged.
+    /// Minimum share judged of the predictions that will be judged in the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completeness: Option<f64>,
-    /// Whether somebody must have approved it who neither created the release nor asks for it to be live.
+    /// True if a person must have approved it who neither created the release nor asks for it to be live.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub second_person: bool,
 }
 
-/// What a release of a model must pass before it is made live. At least one gate is declared.
+/// Gates that a release of a model must pass before it is made live. At least one gate is declared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromotionGates {
-    /// How many whole days (UTC) before today are judged, 1 to [`MAX_GATE_DAYS`].
+    /// Number of whole days (UTC) before today that are judged, 1 to [`MAX_GATE_DAYS`].
     pub days: u32,
-    /// Days for which a day must be over to be judged, up to [`MAX_DELAY_DAYS`].
+    /// Days that must pass after a day before it is judged, up to [`MAX_DELAY_DAYS`].
     pub delay_days: u32,
-    /// The environments in which they hold; all, when it is empty.
+    /// Environments in which the gates hold; all, when it is empty.
     pub environments: BTreeSet<String>,
-    /// How many predictions of the release must be judged at least.
+    /// Minimum number of judged predictions of the release.
     pub min_n: Option<u64>,
-    /// The figure in which the live release is met.
+    /// Comparison with the live release.
     pub champion: Option<AgainstChampion>,
-    /// Which share of the predictions that will be judged in the end must be judged.
+    /// Minimum share judged of the predictions that will be judged in the end.
     pub completeness: Option<f64>,
-    /// Whether a second person must have approved it.
+    /// True if a second person must have approved it.
     pub second_person: bool,
 }
 
-/// The figure that must be as good as that of the live release, but for a margin.
+/// Figure that must be as good as that of the live release, but for a margin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgainstChampion {
-    /// The figure, and which way it is better.
+    /// Figure and its better direction.
     pub metric: PrimaryMetric,
-    /// By how much it may be worse; 0 or more.
+    /// Amount by which it may be worse; 0 or more.
     pub margin: f64,
 }
 
-/// That somebody approves a release for an environment.
+/// Approval of a release for an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// For which environment.
+    /// Environment of the approval.
     pub environment: String,
-    /// Who, as the audit trail names them.
+    /// Principal who approved, as named in the audit trail.
     pub principal: String,
-    /// When.
+    /// Time of the approval.
     pub at: Timestamp,
     /// A remark.
     pub note: Option<String>,
 }
 
-/// What is to be read of the events for a release that is judged.
+/// Measurements to read of the events for a release that is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToMeasure {
     /// The days.
     pub window: Window,
     /// The release, by name.
     pub release: String,
-    /// The live release, if there is one.
+    /// Name of the live release, if there is one.
     pub champion: Option<String>,
-    /// The figure of both, if one is asked for.
+    /// Figure of both, if one is needed.
     pub figure: Option<AnyFigure>,
-    /// Whether completeness is asked for.
+    /// True if completeness is needed.
     pub is_of_completeness: bool,
 }
 
-/// What was read.
+/// Measurements that were read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// How many predictions of the release are judged.
+    /// Number of judged predictions of the release.
     pub judged: u64,
-    /// The figure of the release, where it is defined.
+    /// Figure of the release, if it is defined.
     pub value: Option<f64>,
-    /// That of the live release.
+    /// Figure of the live release, if it is defined.
     pub of_champion: Option<f64>,
-    /// Of the predictions of the release that will be judged in the end, the share that is; `None`, where that cannot be
-    /// told yet.
+    /// Share judged of the predictions of the release that will be judged in the end; `None`, if it is not known yet.
     pub completeness: Option<f64>,
 }
 
-/// By what a release is judged.
+/// Evidence by which a release is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence<'a> {
-    /// Where it is to be live.
+    /// Environment in which it is to be live.
     pub environment: &'a str,
     /// The days that were read.
     pub window: Window,
-    /// What was read of them.
+    /// Measurements of these days.
     pub measured: Measured,
     /// The live release, if there is one.
     pub champion: Option<&'a str>,
-    /// Who asks for it.
+    /// Principal who asks for it.
     pub asker: &'a str,
-    /// Who created the release, if that is known.
+    /// Principal who created the release, if known.
     pub created_by: Option<&'a str>,
-    /// Who approved it.
+    /// Approvals of the release.
     pub approvals: &'a [Approval],
 }
 
-/// A reason for which a release is made live that does not pass its gates.
+/// Reason to make a release live that does not pass its gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override<'a> {
     /// The reason.
     pub reason: &'a str,
-    /// Whether an administrator gives it: nobody else overrides the gate of a second person.
+    /// True if an administrator gives it: nobody else overrides the gate of a second person.
     pub is_by_admin: bool,
 }
 
-/// The gate of a second person, which only administrators override or take away.
+/// Gate of a second person, which only administrators override or remove.
 pub const SECOND_PERSON: &str = "second_person";
 
-/// A gate that a release did not pass.
+/// Gate that a release did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedGate {
-    /// The name of the gate.
+    /// Name of the gate.
     pub gate: &'static str,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
 }
 
 /// A kind of gate.
 #[derive(Debug)]
 pub struct GateKind {
-    /// Its name, which is that of the field that declares it.
+    /// Name, which is that of the field that declares it.
     pub name: &'static str,
-    /// What it asks for.
+    /// Condition in words.
     pub says: &'static str,
-    /// Whether gates have one of the kind.
+    /// Returns whether gates declare one of the kind.
     is_declared: fn(&PromotionGates) -> bool,
-    /// Why a release does not pass; `None`, when it does or when the gate is not declared.
+    /// Returns why a release does not pass; `None`, if it passes or the gate is not declared.
     fails: fn(&PromotionGates, &Evidence<'_>) -> Option<String>,
 }
 
@@ -246,7 +245,7 @@ fn worse(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
         ));
     };
     let worse_by = metric.score(other) - metric.score(value);
-    // What is no number is not as good as anything.
+    // A value that is not a number is not as good as any other.
     let is_as_good = worse_by <= margin + ROUNDING * value.abs().max(other.abs());
     (!is_as_good).then(|| {
         let direction = metric.direction.name();
@@ -279,7 +278,7 @@ fn alone(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
     let is_second = |approval: &&Approval| {
         approval.environment == of.environment
             && approval.principal != of.asker
-            // Nobody knows who that was.
+            // The identity of an anonymous approver is not known.
             && approval.principal != Author::anonymous().principal
             && Some(&*approval.principal) != of.created_by
     };
@@ -291,7 +290,7 @@ fn alone(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
 }
 
 impl PromotionGates {
-    /// Checks gates as they were written; `None`, when they say nothing, and so nothing is asked for.
+    /// Checks gates as written; `None`, when they are empty, and so declare no gate.
     ///
     /// # Errors
     /// `Invalid`, naming the field.
@@ -346,7 +345,7 @@ impl PromotionGates {
         }
     }
 
-    /// As they are written.
+    /// Gates as written.
     pub fn body(&self) -> PromotionGatesBody {
         let champion = self.champion.as_ref();
         PromotionGatesBody {
@@ -362,23 +361,23 @@ impl PromotionGates {
         }
     }
 
-    /// Whether they hold in an environment.
+    /// Returns whether the gates hold in an environment.
     pub fn hold_in(&self, environment: &str) -> bool {
         self.environments.is_empty() || self.environments.contains(environment)
     }
 
-    /// Whether anything must be read of the events to judge a release.
+    /// Returns whether anything must be read of the events to judge a release.
     pub fn need_figures(&self) -> bool {
         self.min_n.is_some() || self.champion.is_some() || self.completeness.is_some()
     }
 
-    /// The whole days before now that are judged, the last of which has been over for the delay.
+    /// Whole days before now that are judged, the last of which ended at least the delay ago.
     pub fn window(&self, now: Timestamp) -> Result<Window> {
         let before = |days: u32| last_whole_day(now, self.delay_days + days);
         Window::new(before(self.days - 1), before(0))
     }
 
-    /// The gates that a release does not pass, in the order of [`GATE_KINDS`].
+    /// Gates that a release does not pass, in the order of [`GATE_KINDS`].
     pub fn judge(&self, of: &Evidence<'_>) -> Vec<FailedGate> {
         let failed = |kind: &GateKind| Some(FailedGate { gate: kind.name, reason: (kind.fails)(self, of)? });
         GATE_KINDS.iter().filter_map(failed).collect()

@@ -1,4 +1,4 @@
-//! How much may be appended: requests, rows and bytes, per second and per day, to a workspace or with a token.
+//! Quotas of appends: requests, rows and bytes, per second and per day, to a workspace or with a token.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::Catalog;
 
 const ITEM_VERSION: i64 = 1;
 
-/// The greatest number of a limit.
+/// Greatest value of a limit.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000_000;
 
-/// What is counted of an append.
+/// Quantity of an append that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Requests.
@@ -24,7 +24,7 @@ pub enum Measure {
     Bytes,
 }
 
-/// In which time it is counted.
+/// Span of time in which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// A second.
@@ -33,23 +33,23 @@ pub enum Span {
     Day,
 }
 
-/// One of the limits that there are.
+/// Limit of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Its name.
+    /// Name of the limit.
     pub name: &'static str,
-    /// What it counts.
+    /// Counted quantity.
     pub measure: Measure,
-    /// In which time.
+    /// Span of time.
     pub span: Span,
-    /// What it bounds, for people.
+    /// Description for people.
     pub says: &'static str,
 }
 
-/// How many limits there are.
+/// Number of limits.
 pub const LIMIT_COUNT: usize = 6;
 
-/// All limits. Settings, tokens, routes, the command line and what ingest counts derive from this table.
+/// All limits. Settings, tokens, routes, the command line and the counters of ingest derive from this table.
 pub const LIMITS: [Limit; LIMIT_COUNT] = {
     use {Measure::*, Span::*};
     const fn limit(name: &'static str, measure: Measure, span: Span, says: &'static str) -> Limit {
@@ -65,13 +65,13 @@ pub const LIMITS: [Limit; LIMIT_COUNT] = {
     ]
 };
 
-/// The limits that are set; a limit that is not set bounds nothing.
+/// Limits that are set; an unset limit bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     most: [Option<u64>; LIMIT_COUNT],
 }
 
-/// The quota of the token that a request came with. It travels in the extensions of the request.
+/// Quota of the token of a request. It travels in the extensions of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenQuota {
     /// The id of the token.
@@ -81,20 +81,20 @@ pub struct TokenQuota {
 }
 
 impl Quota {
-    /// Each limit, and the number that is set for it.
+    /// Limits, each with its value.
     pub fn limits(&self) -> impl Iterator<Item = (&'static Limit, Option<u64>)> {
         LIMITS.iter().zip(self.most)
     }
 
-    /// Whether nothing is limited.
+    /// Returns whether nothing is limited.
     pub fn is_empty(&self) -> bool {
         self.most.iter().all(Option::is_none)
     }
 
-    /// These limits, and those of another quota where none is set here.
+    /// Fills unset limits from another quota.
     ///
     /// # Errors
-    /// The limit that is above that of the other quota.
+    /// Limit that is above that of the other quota.
     pub fn within(&self, other: &Self) -> std::result::Result<Self, &'static Limit> {
         let mut most = self.most;
         for ((own, other), limit) in most.iter_mut().zip(other.most).zip(LIMITS.iter()) {
@@ -135,7 +135,7 @@ impl Quota {
         }
     }
 
-    /// The item, with these limits.
+    /// Adds these limits to an item.
     pub fn note(&self, item: Item) -> Item {
         self.limits().fold(item, |item, (limit, most)| match most {
             Some(most) => item.with(limit.name, most as i64),
@@ -143,10 +143,10 @@ impl Quota {
         })
     }
 
-    /// The limits that an item has.
+    /// Decodes the limits of an item.
     ///
     /// # Errors
-    /// `Corrupt`, when a limit is not a number that can be set.
+    /// `Corrupt`, when a limit is not a valid number.
     pub fn of(item: &Item) -> Result<Self> {
         let mut quota = Self::default();
         for limit in LIMITS.iter().filter(|limit| item.attributes.contains_key(limit.name)) {
@@ -162,7 +162,7 @@ impl Quota {
     }
 }
 
-/// The limits that are set, as they are written on the command line.
+/// Writes the set limits as on the command line.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let set = self.limits().filter_map(|(limit, most)| Some((limit.name, most?)));
@@ -174,7 +174,7 @@ impl fmt::Display for Quota {
 }
 
 impl Catalog {
-    /// How much may be appended to a workspace: one read.
+    /// Reads the quota of a workspace: one read.
     ///
     /// # Errors
     /// Those of the table.
@@ -183,7 +183,7 @@ impl Catalog {
         item.as_ref().map(Quota::from_setting).transpose().map(Option::unwrap_or_default)
     }
 
-    /// Changes how much may be appended to a workspace. Services notice within 5 seconds.
+    /// Changes the quota of a workspace. Services notice within 5 seconds.
     ///
     /// # Errors
     /// Those of `change` and of the table.

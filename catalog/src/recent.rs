@@ -1,4 +1,4 @@
-//! The last days of a workspace, from the latest one backwards, and the numbers of each that figures are read from.
+//! The last days of a workspace, from the latest one backwards, and the numbers of each from which figures are read.
 
 use event::{Day, Error, Id, Result, Timestamp};
 use fold::{
@@ -14,12 +14,12 @@ use table::{Query, Table};
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// The last day that has been over for `delay_days` days: by then the labels of its predictions have come, as far as people say.
+/// Last day that ended at least `delay_days` days ago: by then the labels of its predictions have come, as configured.
 pub fn last_whole_day(now: Timestamp, delay_days: u32) -> Day {
     now.plus_seconds(-DAY_SECONDS * (i64::from(delay_days) + 1)).day()
 }
 
-/// Reads one day after the other.
+/// Walks the days backwards.
 #[derive(Debug)]
 pub struct Recent<'a> {
     table: &'a dyn Table,
@@ -28,17 +28,17 @@ pub struct Recent<'a> {
     day: Day,
 }
 
-/// The numbers of a day that figures are read from.
+/// Numbers of a day from which figures are read.
 #[derive(Clone, Debug)]
 pub enum DayNumbers {
-    /// The evaluation of its predictions.
+    /// Evaluation of its predictions.
     Judged(Evaluation),
-    /// A logged metric.
+    /// Logged metric.
     Logged(Box<Metric>),
 }
 
 impl<'a> Recent<'a> {
-    /// Begins at the latest day that is projected in a version; `None`, when none is.
+    /// Begins at the latest day that is projected in a version; `None`, when there is none.
     ///
     /// # Errors
     /// Those of the table.
@@ -49,20 +49,20 @@ impl<'a> Recent<'a> {
         Ok(Some(Self { table, workspace, version, day }))
     }
 
-    /// Begins at this day where the latest one is a later one.
+    /// Begins no later than this day.
     #[must_use]
     pub fn until(self, day: Day) -> Self {
         Self { day: self.day.min(day), ..self }
     }
 
-    /// Moves to the day before, and returns the one that it stood at.
+    /// Moves to the day before, and returns the day before the move.
     pub fn step_back(&mut self) -> Day {
         let day = self.day;
         self.day = day.start().plus_seconds(-1).day();
         day
     }
 
-    /// The evaluation of a day without the rows of splits; `None`, when there is none.
+    /// Reads the evaluation of a day without the rows of splits; `None`, when there is none.
     ///
     /// # Errors
     /// Those of the table; `Corrupt`, when it cannot be read.
@@ -70,7 +70,7 @@ impl<'a> Recent<'a> {
         evaluation(self.table, self.at(day)).await
     }
 
-    /// Loads the numbers that a figure of a day is read from; `None`, when there is nothing.
+    /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
     ///
     /// # Errors
     /// Those of the table; `Corrupt`, when it cannot be read.
@@ -98,7 +98,7 @@ async fn evaluation(table: &dyn Table, at: At<'_>) -> Result<Option<Evaluation>>
 }
 
 impl DayNumbers {
-    /// Reads what a figure of a day is read from; `None`, when there is nothing.
+    /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
     ///
     /// # Errors
     /// Those of the table; `Corrupt`, when it cannot be read.
@@ -114,11 +114,11 @@ impl DayNumbers {
         Ok(part.metrics.get(logged.metric()).map(|metric| Self::Logged(Box::new(metric.clone()))))
     }
 
-    /// The releases that have numbers of their own, by name.
+    /// Releases with numbers of their own, by name.
     pub fn releases(&self) -> Vec<&str> {
         match self {
             Self::Judged(evaluation) => evaluation.releases.keys().map(String::as_str).collect(),
-            // Under the empty name stands what is of no release.
+            // The empty name stands for observations of no release.
             Self::Logged(metric) => {
                 metric.releases.names().keys().map(String::as_str).filter(|name| !name.is_empty()).collect()
             }
@@ -135,14 +135,14 @@ impl DayNumbers {
         }
     }
 
-    /// A figure of a release on the day.
+    /// Figure of a release on the day.
     pub fn window(&self, release: &str, figure: &AnyFigure) -> Windowed {
         let mut window = Windowed::new(figure.clone());
         self.add_to(release, &mut window);
         window
     }
 
-    /// The observations of a logged metric, of a release or of all together.
+    /// Observations of a logged metric, of a release or of all together.
     pub(crate) fn logged(&self, release: Option<&str>) -> Option<&Series> {
         let Self::Logged(metric) = self else { return None };
         match release {

@@ -1,4 +1,4 @@
-//! Recording release events: what happened, and what is live since.
+//! Recording release events: the happenings, and the live releases after them.
 
 use event::{Id, Result};
 use log::key;
@@ -13,7 +13,7 @@ use super::{
     live::{ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
 };
 
-/// Records release events: what happened, and what is live since.
+/// Records release events: the happenings, and the live releases after them.
 ///
 /// # Errors
 /// Those of the table. It may be called again with the same events at any time.
@@ -67,7 +67,7 @@ async fn put_in_place(
             let mut known = LiveChange::from_item(item)?;
             known.change.apply(&mut state);
             if known.state == state {
-                // From here on everything is as it was.
+                // From here on the states are unchanged.
                 state = after.last().map(state_of).transpose()?.unwrap_or_default();
                 break;
             }
@@ -83,8 +83,8 @@ async fn put_in_place(
     }
 }
 
-/// Writes repairs, the latest first, and the change that called for them last: a crash before that
-/// leaves the change to be made again. Each write demands that no other writer wrote.
+/// Writes repairs, the latest first, and the change that caused them last: a crash before that leaves the change to be made
+/// again. Each write demands that no other writer wrote.
 async fn write_changes(
     table: &dyn Table,
     (workspace, environment, mut ver): (&Id, &str, i64),
@@ -102,7 +102,7 @@ async fn write_changes(
             .with("live", encode(state));
         let mut writes = vec![Write::Put(control, unchanged)];
         let last = Write::Put(last, Condition::Absent);
-        // There is room for what comes last in each, so that it goes with the last repairs.
+        // Each transaction keeps room for the last write, so that it goes with the last repairs.
         let mut bytes = write_bytes(&writes[0]) + write_bytes(&last);
         while let Some(item) = repairs.pop() {
             let repair = Write::Put(item, Condition::None);

@@ -1,4 +1,4 @@
-//! Reference days that have a name: those of a snapshot, those of the data that a release was trained on, and its baselines.
+//! Named reference days: the days of a snapshot, of the training data of a release, and of its baselines.
 
 use event::{Error, Id, Result};
 
@@ -6,21 +6,22 @@ use log::key::{EntityId, EntityKind};
 
 use super::{AnyEntity, Catalog};
 
-/// What stands before the name of a release whose training data, or baseline after a slash, is the reference.
+/// Prefix of the name of a release whose training data, or baseline after a slash, is the reference.
 const RELEASE: &str = "release:";
 
-/// What stands before the name of a snapshot.
+/// Prefix of the name of a snapshot.
 const SNAPSHOT: &str = "snapshot:";
 
-/// The words of a snapshot that say which days it is of; all others but the order of rows leave some of their rows out.
+/// Words of a snapshot that only choose its days or their order; all others leave some of their rows out.
 const WHOLE: [&str; 3] = ["from", "to", "order"];
 
 impl Catalog {
-    /// Reference days as a query takes them: `release:NAME`, `release:NAME/BASELINE` and `snapshot:NAME` are looked up, all else is what it was.
+    /// Resolves reference days of a query: `release:NAME`, `release:NAME/BASELINE` and `snapshot:NAME` are looked up, other words
+    /// are returned unchanged.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such release, baseline or snapshot; `Invalid`, when the release does not say what it was trained on, or
-    /// the snapshot has only a part of the predictions of its days; those of the table.
+    /// `NotFound`, when there is no such release, baseline or snapshot; `Invalid`, when the release does not name its training
+    /// data, or the snapshot has only a part of the predictions of its days; those of the table.
     pub async fn reference_days(&self, workspace: &Id, word: &str) -> Result<String> {
         if let Some(named) = word.strip_prefix(RELEASE) {
             let (name, baseline) = match named.split_once('/') {

@@ -1,30 +1,30 @@
-//! The roles that somebody can have, and the rights that each gives.
+//! Roles of principals, and the rights that each gives.
 
 use event::{Error, Result, Right, Rights};
 
-/// What a principal may do on a workspace, on a category with all its workspaces, or on the server.
+/// Role of a principal on a workspace, on a category with all its workspaces, or on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Read.
+    /// Reads.
     Reader,
-    /// Read and append events.
+    /// Reads and appends events.
     Writer,
-    /// Read and review predictions.
+    /// Reads and reviews predictions.
     Reviewer,
-    /// All that readers, writers and reviewers may; change releases, models and settings, and raise alerts.
+    /// Has the rights of readers, writers and reviewers; changes releases, models and settings, and raises alerts.
     Maintainer,
-    /// Everything.
+    /// Does everything.
     Admin,
 }
 
-/// What 0.2 called [`Role::Admin`]. It stands in stored grants.
+/// Name of [`Role::Admin`] in version 0.2. It stands in stored grants.
 const OWNER: &str = "owner";
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 5] = [Self::Reader, Self::Writer, Self::Reviewer, Self::Maintainer, Self::Admin];
 
-    /// The table: its name, and its rights.
+    /// Name and rights of the role.
     fn declared(self) -> (&'static str, &'static [Right]) {
         match self {
             Self::Reader => ("reader", &[Right::Read]),
@@ -35,20 +35,20 @@ impl Role {
         }
     }
 
-    /// Its name.
+    /// Name of the role.
     pub fn name(self) -> &'static str {
         self.declared().0
     }
 
-    /// The rights that it gives.
+    /// Rights of the role.
     pub fn rights(self) -> Rights {
         self.declared().1.iter().copied().collect()
     }
 
-    /// The role of a name.
+    /// Finds the role of a name.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, naming the existing ones.
     pub fn parse(name: &str) -> Result<Self> {
         let name = if name == OWNER { Self::Admin.name() } else { name };
         Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {

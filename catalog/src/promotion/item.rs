@@ -6,7 +6,7 @@ use table::{Item, item::Value};
 use super::{APPROVALS, Approval, GATES, PromotionGates};
 use crate::attributes;
 
-/// Adds to the item of a model what its releases must pass.
+/// Adds the gates to the item of a model.
 pub(crate) fn with_gates(item: Item, gates: Option<&PromotionGates>) -> Item {
     let body = gates.and_then(|gates| serde_json::to_value(gates.body()).ok());
     let fields = body.as_ref().and_then(|body| attributes::from_json(body.as_object()?).ok());
@@ -16,7 +16,7 @@ pub(crate) fn with_gates(item: Item, gates: Option<&PromotionGates>) -> Item {
     }
 }
 
-/// What the item of a model says that its releases must pass.
+/// Decodes the gates from the item of a model.
 pub(crate) fn gates_of(item: &Item) -> Result<Option<PromotionGates>> {
     if !item.attributes.contains_key(GATES) {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(crate) fn gates_of(item: &Item) -> Result<Option<PromotionGates>> {
     PromotionGates::read(&body).map_err(|error| wrong(&error))
 }
 
-/// Adds to the item of a release who approved it.
+/// Adds the approvals to the item of a release.
 pub(crate) fn with_approvals(item: Item, approvals: &[Approval]) -> Item {
     if approvals.is_empty() {
         return item;
@@ -44,7 +44,7 @@ pub(crate) fn with_approvals(item: Item, approvals: &[Approval]) -> Item {
     item.with(APPROVALS, Value::L(approvals.iter().map(value).collect()))
 }
 
-/// Who approved the release of an item.
+/// Decodes the approvals from the item of a release.
 pub(crate) fn approvals_of(item: &Item) -> Result<Vec<Approval>> {
     let Some(value) = item.attributes.get(APPROVALS) else { return Ok(Vec::new()) };
     let wrong = || item.corrupt(format_args!("`{APPROVALS}` is no list of approvals"));

@@ -1,4 +1,4 @@
-//! Changing promotion gates, approving releases, and what is noted of promotions.
+//! Changing promotion gates, approving releases, and records of promotions.
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use log::{
@@ -13,17 +13,17 @@ use super::{
 };
 use crate::{AnyEntity, Catalog, ReleaseChange, change::update, live::state_of};
 
-/// How many changes of an environment are looked through for a release that was live in it.
+/// Maximum changes of an environment searched for a release that was live in it.
 const MAX_LOOK_BACK: usize = 1_000;
 
-/// How many are read at once.
+/// Number of changes read at once.
 const PAGE: usize = 100;
 
 impl Catalog {
-    /// Says what the releases of a model must pass before they are made live; nothing, when it is `None`.
+    /// Sets the gates of a model; removes them, when `gates` is `None`.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict`, when the gates ask for a second person and who changes them is no administrator; those of the table.
+    /// `NotFound`; `Conflict`, when the gates ask for a second person and the caller is no administrator; those of the table.
     pub async fn set_promotion_gates(
         &self,
         at: &EntityId,
@@ -48,12 +48,12 @@ impl Catalog {
         self.change_own(at, (&[GATES], now), change).await.map(drop)
     }
 
-    /// Notes that who does this approves a release for an environment, or does not any more. An approval that is given
-    /// again takes the place of the one before. Returns all that the release has then.
+    /// Records that the caller approves a release for an environment, or withdraws the approval. A repeated approval replaces the
+    /// one before. Returns all approvals of the release after that.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid`, when the environment is no name or the remark too long; `Conflict`, when it has
-    /// [`MAX_APPROVALS`], or is to be taken back and was not given; those of the table.
+    /// `NotFound`; `Invalid`, when the environment is no name or the remark too long; `Conflict`, when it has [`MAX_APPROVALS`],
+    /// or the approval to be withdrawn was not given; those of the table.
     pub async fn approve(
         &self,
         at: &EntityId,
@@ -100,7 +100,7 @@ impl Catalog {
         }
     }
 
-    /// Changes what an entity has of its own, in the attributes that are named, by one conditional write.
+    /// Changes the named attributes of an entity by one conditional write.
     pub(crate) async fn change_own(
         &self,
         at: &EntityId,
@@ -126,8 +126,8 @@ impl Catalog {
         }
     }
 
-    /// Records in the audit trail that a release was not made live, for gates that it did not pass, or was all the same,
-    /// for a reason that somebody gave.
+    /// Records in the audit trail that a release was not made live because of failed gates, or was made live in spite of them,
+    /// with the reason.
     ///
     /// # Errors
     /// Those of the table.
@@ -147,7 +147,7 @@ impl Catalog {
         audit::note(&*self.table, &trail, &author, (action, release), Some(said.to_string())).await
     }
 
-    /// Whether a release event was recorded as a change of what is live.
+    /// Returns whether a release event was recorded as a change of the live releases.
     ///
     /// # Errors
     /// Those of the table.
@@ -157,7 +157,7 @@ impl Catalog {
         Ok(self.table.get(&key).await?.is_some())
     }
 
-    /// Whether a release of a model was live in an environment, as far as its latest 1,000 changes tell.
+    /// Returns whether a release of a model was live in an environment, according to the latest 1,000 changes.
     ///
     /// # Errors
     /// Those of the table.

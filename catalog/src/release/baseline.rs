@@ -1,5 +1,5 @@
-//! Named baselines of a release: days that it is measured from, beside those that it was trained on. They stand in its item, and may
-//! change.
+//! Named baselines of a release: days from which it is measured, beside the days of its training data. They stand in its item,
+//! and may change.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use table::{Item, item::Value};
 use super::Release;
 use crate::{AnyEntity, Catalog};
 
-/// The attribute of the item of a release.
+/// Attribute of the item of a release.
 pub(crate) const BASELINES: &str = "baselines";
 
-/// The most baselines of a release.
+/// Maximum baselines of a release.
 pub const MAX_BASELINES: usize = 16;
 
-/// The days of each, by its name.
+/// Days of the baselines, by name.
 pub type Baselines = BTreeMap<String, Window>;
 
-/// Adds to the item of a release its baselines.
+/// Adds its baselines to the item of a release.
 pub(super) fn with_baselines(item: Item, baselines: &Baselines) -> Item {
     if baselines.is_empty() {
         return item;
@@ -28,7 +28,7 @@ pub(super) fn with_baselines(item: Item, baselines: &Baselines) -> Item {
     item.with(BASELINES, baselines.iter().map(days).collect::<BTreeMap<String, Value>>())
 }
 
-/// The baselines of an item.
+/// Decodes the baselines of an item.
 pub(crate) fn baselines_of(item: &Item) -> Result<Baselines> {
     if !item.attributes.contains_key(BASELINES) {
         return Ok(Baselines::new());
@@ -42,10 +42,10 @@ pub(crate) fn baselines_of(item: &Item) -> Result<Baselines> {
 }
 
 impl Release {
-    /// The days of one of its baselines.
+    /// Days of one of its baselines.
     ///
     /// # Errors
-    /// `NotFound`, naming those there are.
+    /// `NotFound`, naming the existing ones.
     pub fn baseline(&self, name: &str) -> Result<Window> {
         self.baselines.get(name).copied().ok_or_else(|| self.no_baseline(name))
     }
@@ -66,10 +66,12 @@ impl Release {
 }
 
 impl Catalog {
-    /// Sets the days of a baseline of a release, or takes it away where there are none. Returns all that the release has then.
+    /// Sets the days of a baseline of a release, or removes it when `days` is `None`. Returns all baselines of the release after
+    /// that.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid`, when the name is none; `Conflict`, when it would have more than [`MAX_BASELINES`]; those of the table.
+    /// `NotFound`; `Invalid`, when the name is not valid; `Conflict`, when it would have more than [`MAX_BASELINES`]; those of
+    /// the table.
     pub async fn set_baseline(
         &self,
         at: &EntityId,
@@ -145,7 +147,7 @@ mod tests {
             assert!(AnyEntity::from_item(&found.to_item().with(BASELINES, wrong)).is_err());
         }
 
-        // What changes nothing is no new version.
+        // A change without effect makes no new version.
         set("a-day", days("2026-06-01")).await.unwrap();
         assert_eq!(catalog.get(&at).await.unwrap().entity().version, 3);
         assert_eq!(

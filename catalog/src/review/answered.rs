@@ -1,4 +1,4 @@
-//! What a user answered in each review on each day, beside the user: counts, and no keys of predictions.
+//! Counts of a user's answers in each review on each day, stored beside the user, without keys of predictions.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use table::{Condition, Item, Write, item::Value, unless_overtaken};
 use super::{GivenAnswer, MAX_REVIEW_LABELS, Verdict};
 use crate::{Catalog, create::BUSY};
 
-/// How many days are kept.
+/// Number of days kept.
 pub const ANSWERED_DAYS: u32 = 7;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 const ITEM_VERSION: i64 = 1;
 
-/// What a user answered in a review on a day.
+/// Answers of a user in a review on a day.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AnsweredReview {
     /// The day.
     pub day: Day,
     /// The workspace.
     pub workspace: Id,
-    /// The review, by name.
+    /// Name of the review.
     pub review: String,
-    /// How many answers there are.
+    /// Number of answers.
     pub answers: u64,
-    /// How often a release had said the same label.
+    /// Number of times that a release had predicted the same label.
     pub agree: u64,
-    /// How often a release had said another one.
+    /// Number of times that a release had predicted another one.
     pub differ: u64,
-    /// How often each label was said, or each vote given, of the first [`MAX_REVIEW_LABELS`]; numbers are not counted apart.
+    /// Count of each answered label, or of each vote, of the first [`MAX_REVIEW_LABELS`]; numbers are not counted apart.
     pub said: BTreeMap<String, u64>,
 }
 
@@ -41,7 +41,7 @@ impl AnsweredReview {
         Self { day, workspace, review, answers: 0, agree: 0, differ: 0, said: BTreeMap::new() }
     }
 
-    /// With one more answer.
+    /// Adds one more answer.
     fn add(&mut self, given: &GivenAnswer) {
         self.answers += 1;
         for agrees in given.said.iter().filter_map(|said| given.verdict.agrees(said)) {
@@ -69,7 +69,7 @@ impl AnsweredReview {
             .with("expires_at", expires_at.micros().div_euclid(1_000_000))
     }
 
-    /// What an item says.
+    /// Decodes the counts of an item.
     pub(crate) fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let parsed = key::parse_answered(&item.key);
@@ -96,7 +96,7 @@ impl AnsweredReview {
 }
 
 impl Catalog {
-    /// Notes an answer beside those that its reviewer gave before; if that is a user, it is counted in the same transaction. A
+    /// Records an answer beside those that its reviewer gave before; an answer of a user is counted in the same transaction. A
     /// repeat counts nothing.
     pub(super) async fn note_given(
         &self,

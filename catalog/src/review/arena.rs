@@ -1,9 +1,9 @@
-//! Arenas: reviews whose items each show what two releases predicted of the same, and whose answers are votes.
+//! Arenas: reviews whose items each show the predictions of two releases for one key, and whose answers are votes.
 //!
-//! Each pair of releases has numbers of items of its own, and an item that counts its votes. A vote is counted by the transaction that
-//! decides it, so the counts are those of the votes that are appended. Who asks is served of the pair with the fewest votes
-//! first, of those whose releases are live; items are picked when the arena is made, when it is refreshed, and when somebody asks while a
-//! pair of live releases is missing.
+//! Each pair of releases has its own range of item numbers, and an item that counts its votes. A vote is counted by the
+//! transaction that decides it, so the counts match the appended votes. A reviewer is served first from the pair with the fewest
+//! votes, among pairs of live releases; items are picked when the arena is made, when it is refreshed, and when a reviewer asks
+//! while a pair of live releases is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,59 +18,59 @@ use table::{
 use super::{PUTS_AT_ONCE, Review, ReviewItem, ReviewPolicy, ReviewSpec, Vote, texts};
 use crate::Catalog;
 
-/// The most pairs that an arena ever has.
+/// Maximum pairs that an arena ever has.
 pub const MAX_ARENA_PAIRS: usize = 100;
 
-/// The most items of a pair.
+/// Maximum items of a pair.
 pub const MAX_PAIR_ITEMS: u32 = 100;
 
-/// The most people that judge the same item of a pair.
+/// Maximum people that judge the same item of a pair.
 pub const MAX_ARENA_JUDGES: u32 = 10;
 
-/// The most releases that an arena names: each of them with each other one are no more than [`MAX_ARENA_PAIRS`] pairs.
+/// Maximum releases that an arena names: all pairs of them are no more than [`MAX_ARENA_PAIRS`].
 pub const MAX_ARENA_RELEASES: usize = 14;
 
-/// The most tags that an arena names.
+/// Maximum tags that an arena names.
 pub const MAX_ARENA_TAGS: usize = 64;
 
-/// Before the name of an arena, in the name of the metric that its votes are: `arena.june`.
+/// Prefix of the name of an arena, in the name of the metric of its votes: `arena.june`.
 pub const ARENA_METRIC: &str = "arena.";
 
 /// Version of the item of a pair.
 const PAIR_VERSION: i64 = 1;
 
-/// What an arena asks for besides what all reviews do.
+/// Specification of an arena beyond that of all reviews.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArenaSpec {
-    /// The releases that are compared; those that are live, when none is named.
+    /// Compared releases; the live ones, when none is named.
     pub releases: Vec<String>,
-    /// How many people judge the same key of a pair, 1 to [`MAX_ARENA_JUDGES`].
+    /// Number of people who judge the same key of a pair, 1 to [`MAX_ARENA_JUDGES`].
     pub judges: u32,
-    /// The tags that are shown; all, when none is named.
+    /// Tags that are shown; all, when none is named.
     pub tags: Vec<String>,
 }
 
 /// A pair of releases of an arena, with its votes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArenaPair {
-    /// Grows by one with each write.
+    /// Version, which grows by one with each write.
     pub ver: i64,
-    /// Its number among those of the arena, from 0.
+    /// Number among the pairs of the arena, from 0.
     pub number: u32,
-    /// The releases, by name.
+    /// Names of the releases.
     pub releases: [String; 2],
-    /// How many items it has.
+    /// Number of its items.
     pub items: u32,
-    /// How often each of them won.
+    /// Number of wins of each release.
     pub wins: [u64; 2],
-    /// How often neither did.
+    /// Number of ties.
     pub ties: u64,
-    /// From when on it counts as gone, in seconds since 1970.
+    /// Time from which it counts as gone, in seconds since 1970.
     pub expires_at: i64,
 }
 
 impl ArenaSpec {
-    /// Checks it together with what the review asks for.
+    /// Checks it together with the specification of the review.
     pub(super) fn check(&self, spec: &ReviewSpec) -> Result<()> {
         let distinct = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
         let [releases, tags] = [&self.releases, &self.tags];
@@ -126,28 +126,28 @@ impl ArenaSpec {
 }
 
 impl ArenaPair {
-    /// A pair without items and votes.
+    /// Creates a pair without items and votes.
     pub fn new(number: u32, releases: [String; 2], expires_at: i64) -> Self {
         Self { ver: 0, number, releases, items: 0, wins: [0, 0], ties: 0, expires_at }
     }
 
-    /// How many votes there are.
+    /// Number of votes.
     pub fn votes(&self) -> u64 {
         self.wins[0] + self.wins[1] + self.ties
     }
 
-    /// Which of an arena's items may be of the pair: the first number, and the one after the last.
+    /// Range of item numbers of the pair: the first number, and the one after the last.
     pub(super) fn numbers(&self) -> (u32, u32) {
         let first = self.number * MAX_PAIR_ITEMS;
         (first, first + self.items)
     }
 
-    /// The number of the pair that an item is of.
+    /// Number of the pair of an item.
     fn of_item(number: u32) -> u32 {
         number / MAX_PAIR_ITEMS
     }
 
-    /// The same with one more vote on an item of it.
+    /// Counts one more vote on an item of the pair.
     fn counted(mut self, item: &ReviewItem, vote: Vote) -> Self {
         let is_first = |side: usize| item.said.get(side).is_some_and(|said| said.release == self.releases[0]);
         let winner = match vote {
@@ -195,7 +195,7 @@ impl ArenaPair {
 }
 
 impl Catalog {
-    /// The pairs of an arena, by their numbers; at most [`MAX_ARENA_PAIRS`]. One query.
+    /// Reads the pairs of an arena, by their numbers; at most [`MAX_ARENA_PAIRS`]. One query.
     ///
     /// # Errors
     /// Those of the table.
@@ -204,7 +204,7 @@ impl Catalog {
         items.iter().map(ArenaPair::from_item).collect()
     }
 
-    /// The releases of a workspace that are live anywhere, of one model or of all.
+    /// Reads the releases of a workspace that are live anywhere, of one model or of all.
     ///
     /// # Errors
     /// Those of the table.
@@ -214,7 +214,7 @@ impl Catalog {
         Ok(live.filter(of).map(|(_, live)| live.release).collect())
     }
 
-    /// Whether two releases that are live have no pair in an arena of those that are. Two queries; none for any other review.
+    /// Returns whether two live releases have no pair in an arena of live releases. Two queries; none for any other review.
     ///
     /// # Errors
     /// Those of the table.
@@ -228,8 +228,8 @@ impl Catalog {
         Ok(pairs.len() < live.len() * live.len().saturating_sub(1) / 2)
     }
 
-    /// The pairs that may be served now: those whose releases are live or named, and of them the one with the fewest votes first, then by
-    /// the seed.
+    /// Reads the pairs that may be served now: those whose releases are live or named, sorted by the number of votes, the fewest
+    /// first, then by the seed.
     pub(super) async fn pairs_in_turn(
         &self,
         (workspace, review): (&Id, &Review),
@@ -250,17 +250,17 @@ impl Catalog {
         Ok(pairs)
     }
 
-    /// Adds items to pairs of an arena, which are new or as they were read. Their numbers are taken first, so what two add at one time
-    /// never takes the place of another.
+    /// Adds items to pairs of an arena, which are new or unchanged since they were read. Their numbers are taken first, so items
+    /// added at the same time by two processes never replace each other.
     ///
     /// # Errors
-    /// `Conflict`, when somebody else added some meanwhile; `Invalid`, when there is no room; those of the table.
+    /// `Conflict`, when another process added some meanwhile; `Invalid`, when there is no room; those of the table.
     pub async fn add_to_pairs(
         &self,
         (workspace, review): (&Id, &Id),
         added: &[(ArenaPair, Vec<ReviewItem>)],
     ) -> Result<()> {
-        // Before numbers are taken, which a refusal would leave without items.
+        // Checked before numbers are taken, which a refusal would leave without items.
         self.refuse_erased(workspace, added.iter().flat_map(|(_, items)| items)).await?;
         let mut numbered = Vec::new();
         for (pair, items) in added {
@@ -291,7 +291,7 @@ impl Catalog {
         items: impl IntoIterator<Item = (u32, &ReviewItem)>,
     ) -> Result<()> {
         let items: Vec<_> = items.into_iter().collect();
-        // Before they are written: what is being erased is looked for in reviews later than that.
+        // Checked before they are written: an erasure searches the reviews later than that.
         self.refuse_erased(workspace, items.iter().map(|(_, item)| *item)).await?;
         let puts = items.into_iter().map(|(number, item)| {
             let at = ReviewItemId { workspace: workspace.clone(), review: review.clone(), number };
@@ -318,7 +318,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Notes how many items an arena has now.
+    /// Records the present number of items of an arena.
     ///
     /// # Errors
     /// `NotFound`, when it was deleted; those of the table.
@@ -358,10 +358,10 @@ impl Catalog {
 }
 
 impl Review {
-    /// What it asks for as an arena.
+    /// Specification of the review as an arena.
     ///
     /// # Errors
-    /// `Invalid`, when it is none.
+    /// `Invalid`, when it is no arena.
     pub fn arena(&self) -> Result<&ArenaSpec> {
         self.spec.arena.as_ref().filter(|_| self.spec.policy == ReviewPolicy::Pairs).ok_or_else(|| {
             Error::invalid(format!("the review `{}` is no arena: its policy is not `pairs`", self.name))
@@ -369,7 +369,7 @@ impl Review {
     }
 }
 
-/// The tags of an item that are the same on both sides, and those of each side that are not.
+/// Splits the tags of an item into those equal on both sides, and the others of each side.
 pub fn shared_tags(
     [left, right]: [BTreeMap<String, String>; 2],
 ) -> (BTreeMap<String, String>, [BTreeMap<String, String>; 2]) {
@@ -394,7 +394,7 @@ mod tests {
         Id::parse(text).unwrap()
     }
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[test]
     fn the_item_of_a_pair_stays_readable() {
         let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));

@@ -1,4 +1,4 @@
-//! An item of a review as it is stored: the prediction, what is shown of it, who has it now, and the answer.
+//! Stored item of a review: the prediction, its shown tags, its lease, and the answer.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use super::{Vote, number, time};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// What a release said of a prediction.
+/// Prediction of a release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionSaid {
-    /// The release.
+    /// Name of the release.
     pub release: String,
-    /// The label; of a binary prediction with a score alone the positive label, when the score reaches the threshold.
+    /// Label; for a binary prediction with a score alone the positive label, when the score reaches the threshold.
     pub label: Option<String>,
     /// The score.
     pub score: Option<f64>,
@@ -26,80 +26,80 @@ pub struct PredictionSaid {
 }
 
 impl PredictionSaid {
-    /// Forgets all but who said it.
+    /// Removes the prediction and keeps the release.
     pub(crate) fn forget(&mut self) {
         (self.label, self.score, self.value) = (None, None, None);
     }
 }
 
-/// What a reviewer says.
+/// Verdict of a reviewer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The class.
     Label(String),
     /// The number.
     Value(f64),
-    /// Which side is better, of an item of an arena.
+    /// Better side, for an item of an arena.
     Vote(Vote),
 }
 
-/// Who has an item, and until when.
+/// Lease of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewLease {
     /// The reviewer.
     pub reviewer: String,
-    /// From this instant on somebody else may have it.
+    /// End of the lease, from which another reviewer may have the item.
     pub until: Timestamp,
-    /// The SHA-256 of the link by which it may be judged.
+    /// SHA-256 of the link by which it may be judged.
     pub link: [u8; 32],
 }
 
-/// An answer. It never changes, but for [`ReviewAnswer::is_appended`].
+/// Answer. It never changes, but for [`ReviewAnswer::is_appended`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReviewAnswer {
-    /// What was said.
+    /// Verdict of the answer.
     pub verdict: Verdict,
-    /// By whom.
+    /// Reviewer who gave it.
     pub reviewer: String,
-    /// When.
+    /// Time of the answer.
     pub at: Timestamp,
-    /// For each log that its outcome goes to, a segment that stands before it.
+    /// Segment that stands before its outcome, for each log that the outcome goes to.
     pub after: BTreeMap<LogId, u64>,
-    /// Whether the outcome is appended.
+    /// True if the outcome is appended.
     pub is_appended: bool,
 }
 
 /// An item of a review.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReviewItem {
-    /// Grows by one with each write.
+    /// Version, which grows by one with each write.
     pub ver: i64,
     /// The name of the review.
     pub review: String,
-    /// The key of the prediction.
+    /// Key of the prediction.
     pub key: String,
-    /// Its instant.
+    /// Instant of the prediction.
     pub predicted_at: Timestamp,
-    /// What releases said, which no reviewer is shown before the answer; of an arena that of the left side and of the right one, of
-    /// which names alone are not shown.
+    /// Predictions of releases, which no reviewer is shown before the answer; in an arena those of the left and of the right
+    /// side, of which only the names are hidden.
     pub said: Vec<PredictionSaid>,
-    /// The tags of the prediction, which are what a reviewer is shown.
+    /// Tags of the prediction, which are shown to a reviewer.
     pub tags: BTreeMap<String, String>,
-    /// Of an item of an arena, the tags of the left side and of the right one that are not on both, which are in `tags`.
+    /// In an arena, the tags of the left and of the right side that are not on both; the common ones are in `tags`.
     pub sides: Option<[BTreeMap<String, String>; 2]>,
-    /// Who has it now, or had it last.
+    /// Present or last lease.
     pub lease: Option<ReviewLease>,
     /// The answer.
     pub answer: Option<ReviewAnswer>,
-    /// From when on it counts as gone, in seconds since 1970.
+    /// Time from which it counts as gone, in seconds since 1970.
     pub expires_at: i64,
 }
 
 impl Verdict {
-    /// Reads what was said: a label, a value or a vote, and no two of them.
+    /// Reads a verdict: exactly one of a label, a value and a vote.
     ///
     /// # Errors
-    /// `Invalid`, when it is several or nothing, or the vote is none.
+    /// `Invalid`, when there are several or none, or the vote is not valid.
     pub fn read(label: Option<String>, value: Option<f64>, vote: Option<&str>) -> Result<Self> {
         match (label, value, vote) {
             (Some(label), None, None) => Ok(Self::Label(label)),
@@ -109,7 +109,7 @@ impl Verdict {
         }
     }
 
-    /// Whether a release said the same; `None`, where it said no label.
+    /// Returns whether a release predicted the same label; `None`, if it predicted none.
     pub fn agrees(&self, said: &PredictionSaid) -> Option<bool> {
         match self {
             Self::Label(label) => said.label.as_ref().map(|said| said == label),
@@ -119,7 +119,7 @@ impl Verdict {
 }
 
 impl ReviewItem {
-    /// By what it is known whether a reviewer was shown this prediction, or this pair of releases on it, in any review.
+    /// Digest by which it is known that a reviewer was shown this prediction, or this pair of releases on it, in any review.
     pub fn digest(&self) -> [u8; 16] {
         let mut hash = Sha256::new();
         if self.sides.is_some() {
@@ -210,7 +210,7 @@ fn sides_of(item: &Item) -> Result<Option<[BTreeMap<String, String>; 2]>> {
     }
 }
 
-/// What releases said, as it is stored in an item.
+/// Decodes the predictions of releases from an item.
 pub(super) fn said_of(item: &Item) -> Result<Vec<PredictionSaid>> {
     let said = |value: &Value| {
         let Value::M(said) = value else { return Err(item.corrupt("`said` is no list of maps")) };
@@ -225,7 +225,7 @@ pub(super) fn said_of(item: &Item) -> Result<Vec<PredictionSaid>> {
     item.list("said")?.iter().map(said).collect()
 }
 
-/// The same as a value.
+/// Encodes a prediction of a release as a value.
 pub(super) fn said_value(said: &PredictionSaid) -> Value {
     let mut map = BTreeMap::from([("release".to_owned(), Value::from(said.release.as_str()))]);
     if let Some(label) = &said.label {
@@ -239,7 +239,7 @@ pub(super) fn said_value(said: &PredictionSaid) -> Value {
     Value::M(map)
 }
 
-/// An item with what was said in an answer.
+/// Adds the verdict of an answer to an item.
 pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Item {
     match verdict {
         Verdict::Label(label) => item.with("label", label.as_str()),
@@ -248,7 +248,7 @@ pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Item {
     }
 }
 
-/// What was said in an answer, as it is stored.
+/// Decodes the verdict of an answer.
 pub(super) fn verdict_of(item: &Item) -> Result<Verdict> {
     match (item.optional_text("label"), item.attributes.get("value"), item.optional_text("vote")) {
         (Some(label), None, None) => Ok(Verdict::Label(label.to_owned())),
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[test]
     fn the_item_of_version_1_stays_readable() {
         let said = [("release", Value::from("v1")), ("label", Value::from("1"))];
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(Verdict::Value(1.0).agrees(&said), None);
     }
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[test]
     fn the_item_of_an_arena_of_version_1_stays_readable() {
         let side = |text: &str| BTreeMap::from([("text".to_owned(), text.to_owned())]);

@@ -1,9 +1,9 @@
-//! Reviews: predictions that people are asked to judge, each by one of them.
+//! Reviews: predictions that people judge, each by one of them.
 //!
-//! A review is made once: its items are picked by a policy and written down. An [`arena`] is one of pairs. A reviewer is served one item at a time, under a
-//! lease ([`serve`]). The answer is written into the item under the condition that the item is as it was when the lease was looked at
-//! ([`settle`]); from then on it is decided, and is appended to the log as an ordinary outcome, exactly once. All of it expires,
-//! and what has expired counts as gone whenever the engine deletes it.
+//! A review is made once: its items are picked by a policy and stored. An [`arena`] is one of pairs. A reviewer is served one
+//! item at a time, under a lease ([`serve`]). The answer is written into the item under the condition that the item is unchanged
+//! since the lease was checked ([`settle`]); from then on it is decided, and is appended to the log as an ordinary outcome,
+//! exactly once. All of it expires, and expired items count as gone even before the engine deletes them.
 
 mod answered;
 mod arena;
@@ -33,47 +33,47 @@ pub use serve::{
 pub use settle::{AnsweredBy, GivenAnswer, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS, Standing as ReviewStanding};
 pub use vote::Vote;
 
-/// The most items of a review.
+/// Maximum items of a review.
 pub const MAX_REVIEW_ITEMS: usize = 1_000;
 
-/// The most reviews of a workspace.
+/// Maximum reviews of a workspace.
 pub const MAX_REVIEWS: usize = 1_000;
 
-/// The most labels that a review names.
+/// Maximum labels that a review names.
 pub const MAX_REVIEW_LABELS: usize = 100;
 
-/// The most days of which a review takes predictions.
+/// Maximum days of the predictions of a review.
 pub const MAX_REVIEW_WINDOW_DAYS: usize = 92;
 
-/// How long a review is kept, in days, unless the workspace keeps its events for a shorter time.
+/// Time that a review is kept, in days, unless the workspace keeps its events for a shorter time.
 pub const REVIEW_DAYS: i64 = 400;
 
 /// Version of the item of a review.
 const REVIEW_VERSION: i64 = 1;
 
-/// How many items are written side by side.
+/// Number of items written side by side.
 const PUTS_AT_ONCE: usize = 16;
 
-/// By what predictions are picked.
+/// Policy by which predictions are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewPolicy {
-    /// By chance.
+    /// Random choice.
     Random,
-    /// Those first of which a release is least certain.
+    /// Predictions of which a release is least certain first.
     Uncertain,
-    /// Those first on which releases differ most.
+    /// Predictions on which releases differ most first.
     Disagree,
-    /// By chance, as many of each value of a tag.
+    /// Random choice, the same number for each value of a tag.
     Segment,
-    /// By chance, what two releases predicted of the same: an arena.
+    /// Random choice of keys that two releases predicted: an arena.
     Pairs,
 }
 
 impl ReviewPolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 5] = [Self::Random, Self::Uncertain, Self::Disagree, Self::Segment, Self::Pairs];
 
-    /// Its name.
+    /// Name of the policy.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -84,10 +84,10 @@ impl ReviewPolicy {
         }
     }
 
-    /// The policy of a name.
+    /// Finds the policy of a name.
     ///
     /// # Errors
-    /// `Invalid`, for a name that is none.
+    /// `Invalid`, for an unknown name.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -96,55 +96,55 @@ impl ReviewPolicy {
     }
 }
 
-/// What a review asks for.
+/// Specification of a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewSpec {
-    /// Only predictions of releases of this model.
+    /// Model whose releases' predictions are picked; all, when `None`.
     pub model: Option<String>,
-    /// Only predictions of this release.
+    /// Release whose predictions are picked; all, when `None`.
     pub release: Option<String>,
     /// The days of the predictions.
     pub window: Window,
-    /// By what they are picked.
+    /// Policy by which they are picked.
     pub policy: ReviewPolicy,
-    /// The tag of which [`ReviewPolicy::Segment`] takes each value alike.
+    /// Tag whose values [`ReviewPolicy::Segment`] takes equally often.
     pub by: Option<String>,
-    /// How many are picked at most, 1 to [`MAX_REVIEW_ITEMS`]; of an arena, of each pair.
+    /// Maximum number of items picked, 1 to [`MAX_REVIEW_ITEMS`]; in an arena, for each pair.
     pub n: u32,
-    /// What chance begins with: the same events and the same seed give the same items.
+    /// Seed of the random choice: the same events and the same seed give the same items.
     pub seed: u32,
-    /// The labels that an answer may have; any, when there are none.
+    /// Allowed labels of an answer; any, when there are none.
     pub labels: Vec<String>,
-    /// Whether predictions are picked as well that have an outcome.
+    /// True if predictions with an outcome are picked too.
     pub with_outcomes: bool,
-    /// What it asks for as an arena, with the policy [`ReviewPolicy::Pairs`] and no other.
+    /// Specification as an arena, only with the policy [`ReviewPolicy::Pairs`].
     pub arena: Option<ArenaSpec>,
 }
 
 /// A review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// Its id.
+    /// Id of the review.
     pub id: Id,
-    /// Its name, which no other review of the workspace has.
+    /// Name, which no other review of the workspace has.
     pub name: String,
-    /// What it asks for.
+    /// Specification of the review.
     pub spec: ReviewSpec,
-    /// How many items it has.
+    /// Number of its items.
     pub items: u32,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// By whom.
+    /// Principal who created it.
     pub created_by: String,
-    /// From when on it counts as gone, in seconds since 1970.
+    /// Time from which it counts as gone, in seconds since 1970.
     pub expires_at: i64,
 }
 
 impl ReviewSpec {
-    /// Checks what can be checked without reading.
+    /// Checks everything that can be checked without reading.
     ///
     /// # Errors
-    /// `Invalid`, naming what is wrong.
+    /// `Invalid`, naming the fault.
     pub fn check(&self) -> Result<()> {
         if self.n == 0 || self.n as usize > MAX_REVIEW_ITEMS {
             return Err(Error::invalid(format!("n: a review has 1 to {MAX_REVIEW_ITEMS} items")));
@@ -247,7 +247,7 @@ impl Review {
     }
 }
 
-/// What was picked for a review that is made.
+/// Items or pairs picked for a new review.
 #[derive(Clone, Copy, Debug)]
 pub enum Picked<'a> {
     /// The items of a review of predictions.
@@ -260,7 +260,7 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
-/// The texts of a list of an item.
+/// Decodes the texts of a list of an item.
 fn texts(item: &Item, list: Option<&Value>) -> Result<Vec<String>> {
     let Some(Value::L(values)) = list else { return Err(item.corrupt("a list of texts is missing")) };
     let text = |value: &Value| match value {
@@ -270,19 +270,19 @@ fn texts(item: &Item, list: Option<&Value>) -> Result<Vec<String>> {
     values.iter().map(text).collect()
 }
 
-/// A number that is stored as a text: engines do not keep every double as a number.
+/// Decodes a number stored as a text: engines do not keep every double as a number.
 fn number(item: &Item, name: &str, value: &Value) -> Result<f64> {
     let number = if let Value::S(text) = value { text.parse().ok() } else { None };
     number.ok_or_else(|| item.corrupt(format_args!("`{name}` is no number")))
 }
 
 impl Catalog {
-    /// Makes a review of items that were picked, which are numbered in their order, or an arena of those of its pairs. Asked for
-    /// again with the same name and the same words it is the one that is there.
+    /// Makes a review of picked items, which are numbered in their order, or an arena of the items of its pairs. Returns the
+    /// existing review for a repeat with the same name and the same specification.
     ///
     /// # Errors
-    /// `Invalid`, when the name is none; `Conflict`, when the name is taken by a review of something else, or there are too
-    /// many; those of the table.
+    /// `Invalid`, when the name is not valid; `Conflict`, when another review has the name, or there are too many; those of the
+    /// table.
     pub async fn create_review(&self, workspace: &Id, review: Review, items: Picked<'_>) -> Result<Review> {
         check_name(&review.name)?;
         if let Some(known) = self.review_again(workspace, &review.name, &review.spec).await? {
@@ -294,7 +294,7 @@ impl Catalog {
                 "the workspace has {MAX_REVIEWS} reviews; delete those that are done"
             )));
         }
-        // Without the review that names them nobody finds them, and they expire.
+        // Without the review that names them the items are never found, and they expire.
         let of = (workspace, &review.id);
         match items {
             Picked::Items(items) => self.put_review_items(of, (0..).zip(items)).await?,
@@ -308,10 +308,10 @@ impl Catalog {
         }
     }
 
-    /// The review of a name, if there is one; it must be of the same.
+    /// Finds the review of a name, which must have the same specification.
     ///
     /// # Errors
-    /// `Conflict`, when it is of something else; those of the table.
+    /// `Conflict`, when it has another one; those of the table.
     pub async fn review_again(
         &self,
         workspace: &Id,
@@ -329,7 +329,7 @@ impl Catalog {
         }
     }
 
-    /// A review.
+    /// Reads a review.
     ///
     /// # Errors
     /// `NotFound`, when there is none of this name; those of the table.
@@ -340,7 +340,7 @@ impl Catalog {
         Review::from_item(&item.ok_or_else(missing)?)
     }
 
-    /// The reviews of a workspace, by name.
+    /// Reads the reviews of a workspace, by name.
     ///
     /// # Errors
     /// Those of the table.
@@ -349,7 +349,8 @@ impl Catalog {
         items.iter().map(Review::from_item).collect()
     }
 
-    /// The items of a review, in their order; at most [`MAX_REVIEW_ITEMS`], and of an arena [`MAX_PAIR_ITEMS`] of each pair.
+    /// Reads the items of a review, in their order; at most [`MAX_REVIEW_ITEMS`], and of an arena [`MAX_PAIR_ITEMS`] of each
+    /// pair.
     ///
     /// # Errors
     /// Those of the table.
@@ -359,8 +360,7 @@ impl Catalog {
         items.iter().map(numbered).collect()
     }
 
-    /// Deletes a review; one that is not there is deleted already. Its items are served no more and expire; outcomes that were
-    /// appended stay.
+    /// Deletes a review; succeeds if it does not exist. Its items are served no more and expire; appended outcomes stay.
     ///
     /// # Errors
     /// Those of the table.
@@ -370,7 +370,7 @@ impl Catalog {
     }
 }
 
-/// An item with the number in its key.
+/// Decodes an item with the number in its key.
 fn numbered(item: &Item) -> Result<(u32, ReviewItem)> {
     let number = key::parse_review_item(&item.key);
     Ok((number.ok_or_else(|| item.corrupt("its key names no item"))?, ReviewItem::from_item(item)?))
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[test]
     fn the_item_of_a_review_stays_readable() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();

@@ -1,7 +1,8 @@
-//! Serving: which item a reviewer has now, under a lease.
+//! Serving: leasing an item to a reviewer.
 //!
-//! Which item a reviewer is to have is written first, as the reviewer's *turn*; then the item is leased, and then it is noted that the
-//! reviewer was shown this prediction. Each is one write under a condition. So whichever of them is the last before a process dies, the
+//! The number of the item is written first, as the reviewer's *turn*; then the item is leased, and then it is recorded that the
+//! reviewer was shown this prediction. Each is one write under a condition. So after a crash between any of them, the reviewer
+//! gets the same item when it asks again; nobody else can have leased it; and no reviewer gets the same prediction twice.
 //! reviewer has the same item when it asks again; nobody else can have leased it; and who had it once does not get it again.
 
 use std::fmt;
@@ -17,31 +18,31 @@ use table::{Condition, Item, Pages, Policy, Query, unless_overtaken};
 use super::{ArenaPair, MAX_REVIEW_ITEMS, Review, ReviewItem, ReviewLease, numbered, turn::Turn};
 use crate::Catalog;
 
-/// How long a reviewer has an item, unless it asks for another time.
+/// Default time of a lease.
 pub const DEFAULT_LEASE_SECONDS: i64 = 10 * 60;
 
-/// The shortest time for which an item can be had.
+/// Minimum time of a lease.
 pub const MIN_LEASE_SECONDS: i64 = 60;
 
-/// The longest: a link that is sent to somebody is good for as long.
+/// Maximum time of a lease: a link that is sent to somebody is valid as long.
 pub const MAX_LEASE_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// Version of the item that says what a reviewer was shown.
+/// Version of the item that records that a reviewer was shown a prediction.
 const SHOWN_VERSION: i64 = 1;
 
-/// How many items are looked at together.
+/// Number of items read together.
 const ITEMS_AT_ONCE: usize = 32;
 
-/// What every link begins with.
+/// Prefix of every link.
 const LINK_PREFIX: &str = "alj_";
 
-/// How many letters of a link are chance: 190 bits.
+/// Number of random letters of a link: 190 bits.
 const LINK_CHANCE: usize = 32;
 
-/// How many letters an id has.
+/// Number of letters of an id.
 const ID_LETTERS: usize = 27;
 
-/// The secret by which one item can be judged, once, by anybody who has it. Of its text the table has the SHA-256.
+/// Secret by which anybody who has it can judge one item, once. The table has the SHA-256 of its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReviewLink {
     at: ReviewItemId,
@@ -49,17 +50,17 @@ pub struct ReviewLink {
 }
 
 impl ReviewLink {
-    /// A new one.
+    /// Creates a link with a new secret.
     pub fn new(at: &ReviewItemId) -> Self {
         let chance = random_letters(LINK_CHANCE);
         let text = format!("{LINK_PREFIX}{}{}{:04}{chance}", at.workspace, at.review, at.number);
         Self { at: at.clone(), text }
     }
 
-    /// The link of a text.
+    /// Parses a link.
     ///
     /// # Errors
-    /// `NotFound`, when it is none.
+    /// `NotFound`, when the text is no link.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::not_found("the link is not one that was given out; it was cut or mistyped");
         let rest = text.strip_prefix(LINK_PREFIX).ok_or_else(wrong)?;
@@ -73,54 +74,54 @@ impl ReviewLink {
         Ok(Self { at, text: text.to_owned() })
     }
 
-    /// What it is for.
+    /// Item of the link.
     pub fn item(&self) -> &ReviewItemId {
         &self.at
     }
 
-    /// Its text, to be shown to the one who is to judge.
+    /// Text of the link, to be shown to its reviewer.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its digest.
+    /// SHA-256 of the text.
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(&self.text).into()
     }
 }
 
-/// Says nothing of its text.
+/// Hides the text.
 impl fmt::Debug for ReviewLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReviewLink({})", self.at)
     }
 }
 
-/// The reviewer that a link is made for, who has no account.
+/// Reviewer of a link, who has no account.
 ///
 /// # Errors
-/// `Invalid`, when the name is none.
+/// `Invalid`, when the name is not valid.
 pub fn guest_reviewer(name: &str) -> Result<String> {
     check_name(name)?;
     Ok(format!("guest:{name}"))
 }
 
-/// An item that a reviewer has now.
+/// Item leased to a reviewer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
-    /// Its number.
+    /// Number of the item.
     pub number: u32,
     /// The item, leased.
     pub item: ReviewItem,
-    /// By which anybody who has it can judge the item.
+    /// Link by which anybody who has it can judge the item.
     pub link: ReviewLink,
 }
 
-/// Items among which one is looked for: all of a review, or those of a pair of an arena.
+/// Range of items in which one is searched: all of a review, or those of a pair of an arena.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     number: u32,
-    /// The first item, and the one after the last.
+    /// First item, and the one after the last.
     items: (u32, u32),
 }
 
@@ -132,16 +133,16 @@ impl Stretch {
     }
 }
 
-/// What was found in a stretch.
+/// Result of a search in a stretch.
 struct Looked {
     found: Option<u32>,
-    /// Before which item there is nothing more for the reviewer.
+    /// Item before which nothing is left for the reviewer.
     done: u32,
-    /// Whether some before that have expired, and nobody has answered them.
+    /// True if some before that have expired without an answer.
     has_expired: bool,
 }
 
-/// One who asks for an item: the review, the reviewer, and for how long.
+/// Request for an item: the review, the reviewer, and the time of the lease.
 struct Asking<'a> {
     workspace: &'a Id,
     review: &'a Review,
@@ -159,16 +160,16 @@ impl Asking<'_> {
         key::review_turn(self.workspace, &self.review.id, self.reviewer)
     }
 
-    /// Whether nobody is to judge an item any more.
+    /// Returns whether nobody is to judge an item any more.
     fn is_settled(&self, item: &ReviewItem) -> bool {
         item.answer.is_some() || !(self.keeps)(item.predicted_at.day())
     }
 }
 
-/// What stands in the place of a lease where a reviewer gave an item back.
+/// Value in the place of a lease for an item that a reviewer gave back.
 pub(super) const GIVEN_BACK: &str = "given back";
 
-/// That a reviewer was shown an item, under a lease.
+/// Item that records that a reviewer was shown an item, under a lease.
 pub(super) fn shown_item(at: &ReviewItemId, reviewer: &str, item: &ReviewItem, lease: &str) -> Item {
     Item::new(key::shown_to(&at.workspace, reviewer, &item.digest()))
         .with("v", SHOWN_VERSION)
@@ -177,8 +178,8 @@ pub(super) fn shown_item(at: &ReviewItemId, reviewer: &str, item: &ReviewItem, l
 }
 
 impl Catalog {
-    /// The item of a review that a reviewer has: the same as before while its lease lasts, else the next one that nobody has and that the
-    /// reviewer was never shown. `None`, when there is none. `keeps` says of a day whether its events are there.
+    /// Serves an item of a review to a reviewer: the same as before while its lease lasts, else the next free one that the
+    /// reviewer was never shown. `None`, when there is none. `keeps` returns whether the events of a day are there.
     ///
     /// # Errors
     /// `Invalid`, when the lease is too short or too long; those of the table.
@@ -209,7 +210,7 @@ impl Catalog {
             let found = self.candidate_of_any(&asking, &mut turn).await?;
             let unchanged = Condition::unchanged(turn.ver);
             let Some(number) = found else {
-                // What was looked through is not looked through again.
+                // Records the searched items, so that they are not searched again.
                 if (&turn.done, &turn.expired) != (&known.0, &known.1) {
                     let looked = Turn { ver: turn.ver + 1, ..turn };
                     let item = looked.to_item(asking.turn_key(), review.expires_at);
@@ -228,8 +229,8 @@ impl Catalog {
         }
     }
 
-    /// The first item that nobody has and that the reviewer was never shown: of a review, or of the pair of an arena whose turn it is. What
-    /// there is nothing more of for the reviewer is noted.
+    /// Finds the first free item that the reviewer was never shown: of a review, or of the pair of an arena whose turn it is.
+    /// Records the stretches in which nothing is left for the reviewer.
     async fn candidate_of_any(&self, asking: &Asking<'_>, turn: &mut Turn) -> Result<Option<u32>> {
         let stretches = match &asking.review.spec.arena {
             None => vec![Stretch::WHOLE],
@@ -245,7 +246,7 @@ impl Catalog {
             if from < end {
                 looked = self.candidate(asking, (from, end - 1)).await?;
             }
-            // Behind there is nothing, and what had expired before may be there again.
+            // Nothing is left after it, and items that had expired before may have returned.
             let is_again = looked.found.is_none() && turn.expired.contains(&stretch.number);
             if is_again {
                 looked = self.candidate(asking, (first, end - 1)).await?;
@@ -264,12 +265,12 @@ impl Catalog {
         Ok(None)
     }
 
-    /// The first such item of some.
+    /// Finds the first such item of a range.
     async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
         let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
         let query = Query::table(range).limit(ITEMS_AT_ONCE);
         let mut pages = Pages::of(&*self.table, query);
-        // Up to the first item that is left to the reviewer, which somebody else has.
+        // Advances up to the first item left for the reviewer that another reviewer has.
         let (mut done, mut is_done, mut has_expired) = (from, true, false);
         while let Some(items) = pages.next().await? {
             for item in &items {
@@ -289,7 +290,8 @@ impl Catalog {
         Ok(Looked { found: None, done, has_expired })
     }
 
-    /// Leases an item that the reviewer's turn names; `None`, when somebody else has it, it is answered, or the reviewer was shown it before.
+    /// Leases an item named by the reviewer's turn; `None`, when another reviewer has it, it is answered, or the reviewer was
+    /// shown it before.
     async fn lease(&self, asking: &Asking<'_>, number: u32, until: Timestamp) -> Result<Option<Served>> {
         let at = asking.at(number);
         let mut tries = Policy::of(&"an item of a review").tries();
@@ -312,7 +314,7 @@ impl Catalog {
             if self.note_shown(asking, &leased, (&at, until)).await? {
                 return Ok(Some(Served { number, item: leased, link }));
             }
-            // It was shown in another review: somebody else may have it.
+            // It was shown in another review: another reviewer may have it.
             let free = ReviewItem { ver: leased.ver + 1, lease: None, ..leased };
             let written = self.table.put(free.to_item(&at), Condition::unchanged(free.ver - 1)).await;
             unless_overtaken(written)?;
@@ -320,7 +322,7 @@ impl Catalog {
         }
     }
 
-    /// Notes that the reviewer is shown an item under this lease; whether it was never shown under another.
+    /// Records that the reviewer is shown an item under this lease. Returns false if it was shown under another.
     async fn note_shown(
         &self,
         asking: &Asking<'_>,

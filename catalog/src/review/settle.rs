@@ -1,7 +1,7 @@
-//! Settling: what a reviewer says of an item is decided once, and then appended.
+//! Settling: the answer to an item is decided once, and then appended.
 //!
-//! Before it is decided, a note says that an answer to this item is owed to the log, so that a projector finds what was
-//! decided and not appended. The note goes when the item says that its outcome is appended.
+//! Before it is decided, a note records that an answer to this item is owed to the log, so that a projector finds answers that
+//! were decided and not appended. The note is deleted when the item records that its outcome is appended.
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, ReviewItemId};
@@ -18,55 +18,55 @@ use crate::Catalog;
 /// Version of the note that an answer is owed.
 const OWED_VERSION: i64 = 1;
 
-/// Version of the item of an answer that a reviewer gave.
+/// Version of the item of a reviewer's answer.
 const GIVEN_VERSION: i64 = 1;
 
-/// After so long a note is of an answer that was never decided.
+/// Age from which a note is of an answer that was never decided.
 const OWED_SECONDS: i64 = 60 * 60;
 
-/// The most answers that are looked at together.
+/// Maximum answers read together.
 pub const MAX_GIVEN_ANSWERS: usize = 10_000;
 
-/// The most days of which the answers of a reviewer are read.
+/// Maximum days of which the answers of a reviewer are read.
 pub const MAX_GIVEN_DAYS: i64 = 92;
 
-/// By what an answer comes in.
+/// Authorization of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnsweredBy {
-    /// By the reviewer.
+    /// Name of the reviewer.
     Reviewer(String),
-    /// By the link of this digest.
+    /// Digest of the link.
     Link([u8; 32]),
 }
 
-/// How an item stands for one who answers.
+/// State of an item for the one who answers it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It may be answered.
+    /// Open for an answer.
     Open(ReviewItem),
-    /// It was answered, with the same.
+    /// Answered with the same verdict.
     Answered(ReviewItem),
 }
 
-/// An answer that a reviewer gave, with what releases had said.
+/// Answer of a reviewer, with the predictions of releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenAnswer {
-    /// The item.
+    /// Id of the item.
     pub item: ReviewItemId,
     /// The key of the prediction.
     pub key: String,
-    /// Its instant.
+    /// Instant of the prediction.
     pub predicted_at: Timestamp,
-    /// When it was answered.
+    /// Time of the answer.
     pub at: Timestamp,
-    /// The answer.
+    /// Verdict of the answer.
     pub verdict: Verdict,
-    /// What releases had said.
+    /// Predictions of releases.
     pub said: Vec<PredictionSaid>,
 }
 
 impl ReviewItem {
-    /// Whether this reviewer has it, or the link is the last one that was made for it.
+    /// Returns whether this reviewer has the item, or the link is the last one made for it.
     fn is_had_by(&self, by: &AnsweredBy) -> bool {
         self.lease.as_ref().is_some_and(|lease| match by {
             AnsweredBy::Reviewer(reviewer) => lease.reviewer == *reviewer,
@@ -74,11 +74,11 @@ impl ReviewItem {
         })
     }
 
-    /// How it stands at `now` for one who says this.
+    /// State of the item at `now` for an answer with this verdict.
     fn standing(self, by: &AnsweredBy, verdict: Option<&Verdict>, now: Timestamp) -> Result<Standing> {
         if !self.is_had_by(by) {
             return Err(match by {
-                // Which of both is for nobody who has no good one.
+                // Callers without a valid link do not learn which of the two it is.
                 AnsweredBy::Link(_) => Error::not_found(
                     "the link is not good: it was not made for this item, or another one was made for it since",
                 ),
@@ -97,13 +97,13 @@ impl ReviewItem {
     }
 }
 
-/// What two digests differ in, in a time that does not tell where.
+/// Compares two digests in constant time; 0 if they are equal.
 fn differs(one: &[u8; 32], other: &[u8; 32]) -> u8 {
     one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b))
 }
 
 impl Catalog {
-    /// An item of a review.
+    /// Reads an item of a review.
     ///
     /// # Errors
     /// `NotFound`, when there is none; those of the table.
@@ -113,11 +113,11 @@ impl Catalog {
         ReviewItem::from_item(&item.ok_or_else(missing)?)
     }
 
-    /// How an item stands for one who answers it, or gives it back when there is no verdict.
+    /// Reads the state of an item for an answer, or for giving it back when there is no verdict.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such item or the link is not its; `Conflict`, when the one who answers does not have it (any
-    /// more), or it was answered otherwise; those of the table.
+    /// `NotFound`, when there is no such item or the link is not its; `Conflict`, when the caller does not have it (any more), or
+    /// it was answered otherwise; those of the table.
     pub async fn review_standing(
         &self,
         at: &ReviewItemId,
@@ -131,11 +131,11 @@ impl Catalog {
     /// Gives an item back without an answer. Its reviewer is not shown it again.
     ///
     /// # Errors
-    /// Those of [`Catalog::review_standing`]; `Conflict`, when somebody changed it meanwhile.
+    /// Those of [`Catalog::review_standing`]; `Conflict`, when it changed meanwhile.
     pub async fn give_back(&self, at: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
         let (Standing::Open(item) | Standing::Answered(item)) =
             self.review_standing(at, by, None, now).await?;
-        // From now on no lease of it is the reviewer's, also not the one that the turn names.
+        // From now on the reviewer has no lease of it, also not the one that the turn names.
         if let Some(lease) = &item.lease {
             self.table.put(shown_item(at, &lease.reviewer, &item, GIVEN_BACK), Condition::None).await?;
         }
@@ -144,7 +144,7 @@ impl Catalog {
         self.table.put(free.to_item(at), unchanged).await
     }
 
-    /// Decides the answer to an item that is as it was read; `None`, when it is not so any more.
+    /// Decides the answer to an item that is unchanged since it was read; `None`, when it changed.
     ///
     /// # Errors
     /// Those of the table.
@@ -165,7 +165,7 @@ impl Catalog {
         Ok(written.map(|()| decided))
     }
 
-    /// Notes that the outcome of an answered item is appended, and what its reviewer said. It may be called again.
+    /// Records that the outcome of an answered item is appended, and the answer of its reviewer. It may be called again.
     ///
     /// # Errors
     /// Those of the table.
@@ -185,13 +185,14 @@ impl Catalog {
             let unchanged = Condition::unchanged(item.ver);
             let answer = Some(ReviewAnswer { is_appended: true, ..answer.clone() });
             let appended = ReviewItem { ver: item.ver + 1, answer, ..item.clone() };
-            // An answered item changes in no other way, so somebody else noted the same.
+            // An answered item changes in no other way, so another process recorded the same.
             unless_overtaken(self.table.put(appended.to_item(at), unchanged).await)?;
         }
         self.table.delete(&key::owed_answer(at), Condition::None).await
     }
 
-    /// The answered items of a workspace whose outcomes are to be appended. Notes of answers that were never decided go.
+    /// Reads the answered items of a workspace whose outcomes are still to be appended. Deletes notes of answers that were never
+    /// decided.
     ///
     /// # Errors
     /// Those of the table.
@@ -220,10 +221,10 @@ impl Catalog {
         Ok(owed)
     }
 
-    /// The answers that a reviewer gave from one instant on and before another, the first ones first.
+    /// Reads the answers of a reviewer from one instant on and before another, the first ones first.
     ///
     /// # Errors
-    /// `Invalid`, when that is too long a time; `TooLarge`, when there are more than [`MAX_GIVEN_ANSWERS`]; those of the table.
+    /// `Invalid`, when the span is too long; `TooLarge`, when there are more than [`MAX_GIVEN_ANSWERS`]; those of the table.
     pub async fn given_answers(
         &self,
         workspace: &Id,

@@ -1,4 +1,4 @@
-//! What a reviewer has of a review, and what there is nothing more of for the reviewer.
+//! Turn of a reviewer in a review: its present item, and the items done with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,21 @@ use super::time;
 /// Version of the item of a turn.
 const TURN_VERSION: i64 = 1;
 
-/// What a reviewer has of a review.
+/// Turn of a reviewer in a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) ver: i64,
-    /// The item, and until when.
+    /// Number of the item, and the end of its lease.
     pub(super) has: Option<(u32, Timestamp)>,
-    /// All items of a stretch before this one are answered, have expired or were shown to the reviewer, by the number of the stretch.
+    /// First item of each stretch, by its number, that is not done: all before are answered, have expired or were shown to the
+    /// reviewer.
     pub(super) done: BTreeMap<u32, u32>,
-    /// The stretches in which some of these had expired: they are there again when they are kept for longer before they are deleted.
+    /// Stretches in which some of these had expired: they return if they are kept for longer before they are deleted.
     pub(super) expired: BTreeSet<u32>,
 }
 
 impl Turn {
-    /// The item that stores it under a key.
+    /// Encodes it as the item under a key.
     pub(super) fn to_item(&self, key: table::Key, expires_at: i64) -> Item {
         let mut item = Item::new(key)
             .with("v", TURN_VERSION)
@@ -46,7 +47,7 @@ impl Turn {
         }
     }
 
-    /// That of an item.
+    /// Decodes it from an item.
     ///
     /// # Errors
     /// `Corrupt`.

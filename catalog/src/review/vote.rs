@@ -2,7 +2,7 @@
 
 use event::{Error, Result};
 
-/// Which of two sides is better.
+/// Better one of two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vote {
     /// The left one.
@@ -14,10 +14,10 @@ pub enum Vote {
 }
 
 impl Vote {
-    /// All of them.
+    /// All votes.
     pub const ALL: [Self; 3] = [Self::Left, Self::Right, Self::Tie];
 
-    /// Its name.
+    /// Name of the vote.
     pub fn name(self) -> &'static str {
         match self {
             Self::Left => "left",
@@ -26,10 +26,10 @@ impl Vote {
         }
     }
 
-    /// The vote of a name.
+    /// Finds the vote of a name.
     ///
     /// # Errors
-    /// `Invalid`, for a name that is none.
+    /// `Invalid`, for an unknown name.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|vote| vote.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -37,7 +37,7 @@ impl Vote {
         })
     }
 
-    /// What the left and the right side get: 1 for a win, 0 for a loss, a half for a tie.
+    /// Points of the left and the right side: 1 for a win, 0 for a loss, a half for a tie.
     pub fn points(self) -> [f64; 2] {
         match self {
             Self::Left => [1.0, 0.0],

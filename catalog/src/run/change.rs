@@ -1,4 +1,4 @@
-//! Changing runs: tags, status, name; and saying parameters.
+//! Changing runs: tags, status, name; and setting parameters.
 
 use std::{collections::BTreeMap, future::ready};
 
@@ -13,30 +13,30 @@ use super::{
 };
 use crate::Catalog;
 
-/// What is to be changed of a run.
+/// Change of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// How it is going. One that ends it without `ended_at` ends it now.
+    /// New status. One that ends the run without `ended_at` ends it now.
     pub status: Option<RunStatus>,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended_at: Option<Timestamp>,
-    /// Parameters that it is given. One that was said before must have the same value.
+    /// Parameters to set. One that was set before must have the same value.
     pub params: Texts,
-    /// Tags to set, or, where `None`, to take away.
+    /// Tags to set, or to remove where `None`.
     pub tags: BTreeMap<String, Option<String>>,
-    /// Whether it is archived.
+    /// True to archive it, false to unarchive it.
     pub archived: Option<bool>,
-    /// Whether a run that is archived is refused.
+    /// True if an archived run is refused.
     pub unless_archived: bool,
 }
 
 impl RunChange {
-    /// The run as it will be.
+    /// Applies the change to a run.
     ///
     /// # Errors
-    /// `Conflict`, when a parameter has another value already; `Invalid`, when it cannot be changed so.
+    /// `Conflict`, when a parameter has another value already; `Invalid`, when the change is not valid.
     pub fn apply(&self, before: &Run, now: Timestamp) -> Result<Run> {
         if self.unless_archived {
             before.check_active()?;
@@ -77,7 +77,7 @@ impl RunChange {
 }
 
 impl Catalog {
-    /// Changes a run, and returns what it is then.
+    /// Changes a run, and returns the changed run.
     ///
     /// # Errors
     /// `NotFound`; those of [`RunChange::apply`].
@@ -91,8 +91,8 @@ impl Catalog {
         self.change_run_to(workspace, run, |before| change.apply(before, now)).await
     }
 
-    /// Changes a run as `change` says of what is stored, and returns what it is then. When somebody else was quicker, `change` is asked again
-    /// with what is stored by then, so that nothing of theirs is lost.
+    /// Changes a run by the result of `change` for the stored run, and returns the changed run. If another process writes first,
+    /// `change` is called again with the newly stored run, so that nothing of the other change is lost.
     ///
     /// # Errors
     /// `NotFound`; those of `change` and of [`RunChange::apply`].
@@ -106,7 +106,7 @@ impl Catalog {
         self.change_run_to(workspace, run, |before| change(before)?.apply(before, now)).await
     }
 
-    /// Writes what `make` makes of a run, as often as somebody else is quicker.
+    /// Writes the result of `make` for a run, and repeats it if another process writes first.
     async fn change_run_to(
         &self,
         workspace: &Id,
