@@ -1,8 +1,8 @@
 //! References to the secrets that a release needs: names and versions, never values.
 //!
-//! The catalog is read by many and kept for long, so what looks like a secret itself is refused: what begins as known
-//! secrets do, and any stretch of more than [`MAX_STRETCH`] letters and digits, as random texts have. A
-//! short password that looks like a name is not noticed.
+//! The catalog is read by many and kept for long, so texts that look like a secret itself are refused: those with the prefix of
+//! known secrets, and any stretch of more than [`MAX_STRETCH`] letters and digits, as random texts have. A short password that
+//! looks like a name is not noticed.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use table::{Item, item::Value};
 /// The version of each secret that a release needs, by the name of the secret.
 pub type Secrets = BTreeMap<String, String>;
 
-/// The most secrets of a release.
+/// Maximum secrets of a release.
 pub const MAX_SECRETS: usize = 64;
 
-/// The most letters and digits in a row.
+/// Maximum letters and digits in a row.
 const MAX_STRETCH: usize = 20;
 
-/// How many such stretches a name has at most, and a version; one sign is between two.
+/// Maximum number of such stretches in a name, and in a version; one sign is between two.
 const MAX_IN_NAME: usize = 16;
 const MAX_IN_VERSION: usize = 5;
 
-/// The signs that are between stretches of a name; of a version it is all but the slash.
+/// Signs between stretches of a name; of a version all but the slash.
 const BETWEEN: &str = "._/:+-";
 
-/// Versions may be digests, in as many hexadecimal digits.
+/// Numbers of hexadecimal digits of a digest, which a version may be.
 const DIGESTS: [usize; 3] = [32, 40, 64];
 
-/// How secrets begin that are known by it: tokens of Almanac, GitHub, GitLab, OpenAI, Stripe, Slack, AWS, Google, HashiCorp
-/// Vault, npm, PyPI, DigitalOcean, SendGrid, Hugging Face; what is signed as a JWT.
+/// Prefixes of known secrets: tokens of Almanac, GitHub, GitLab, OpenAI, Stripe, Slack, AWS, Google, HashiCorp Vault, npm, PyPI,
+/// DigitalOcean, SendGrid, Hugging Face; signed JWTs.
 const PREFIXES: [&str; 27] = [
     "alm_",
     "ghp_",
@@ -60,14 +60,14 @@ const PREFIXES: [&str; 27] = [
     "eyJ",
 ];
 
-/// What a name is, as a pattern of a schema.
+/// Pattern of a name, for a schema.
 pub(super) const SECRET_NAME_PATTERN: &str = "^[A-Za-z0-9]{1,20}([._/:+-][A-Za-z0-9]{1,20}){0,15}$";
 
-/// What a version is.
+/// Pattern of a version, for a schema.
 pub(super) const SECRET_VERSION_PATTERN: &str =
     "^([A-Za-z0-9]{1,20}([._:+-][A-Za-z0-9]{1,20}){0,4}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})$";
 
-/// Reads a reference such as `db/password@3`.
+/// Parses a reference such as `db/password@3`.
 ///
 /// # Errors
 /// `Invalid`, when it is not of this form.
@@ -78,7 +78,7 @@ pub fn parse_secret(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), version.to_owned()))
 }
 
-/// Refuses what is no reference, or looks like a secret.
+/// Refuses texts that are no reference, or look like a secret.
 pub(super) fn check(secrets: &Secrets) -> Result<()> {
     if secrets.len() > MAX_SECRETS {
         let message = format!("`secrets` has {} names, more than {MAX_SECRETS}", secrets.len());
@@ -119,7 +119,7 @@ fn check_text(what: &str, text: &str, most: usize, is_version: bool) -> Result<(
     Ok(())
 }
 
-/// The item with these references; there is no attribute when there are none.
+/// Adds these references to an item; there is no attribute when there are none.
 pub(super) fn to_item(secrets: &Secrets, item: Item) -> Item {
     let values = secrets.iter().map(|(name, version)| (name.clone(), Value::S(version.clone())));
     match secrets.is_empty() {
@@ -128,7 +128,7 @@ pub(super) fn to_item(secrets: &Secrets, item: Item) -> Item {
     }
 }
 
-/// The references of an item.
+/// Decodes the references of an item.
 pub(super) fn from_item(item: &Item) -> Result<Secrets> {
     let Some(Value::M(secrets)) = item.attributes.get("secrets") else { return Ok(Secrets::new()) };
     let read = |(name, version): (&String, &Value)| match version {

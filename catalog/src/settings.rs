@@ -1,5 +1,5 @@
-//! What people set for a workspace: the metric that its releases are ranked by, and whether predictions
-//! of unregistered releases are taken.
+//! Settings of a workspace, such as the metric by which its releases are ranked, and the acceptance of predictions of
+//! unregistered releases.
 
 use event::{Error, Id, Result, Timestamp};
 use fold::{AnyFigure, figure::Direction};
@@ -11,20 +11,20 @@ use super::{Catalog, MAX_DELAY_DAYS, feed::model_id};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// What releases are ranked by.
+/// Metric by which releases are ranked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryMetric {
-    /// The figure.
+    /// Figure of the metric.
     pub metric: AnyFigure,
-    /// Which way it is better.
+    /// Better direction of the figure.
     pub direction: Direction,
 }
 
 impl PrimaryMetric {
-    /// Reads a metric, if there is one, and its direction, which follows from the metric unless it is given.
+    /// Parses a metric, if there is one, and its direction, which follows from the metric unless it is given.
     ///
     /// # Errors
-    /// `Invalid`, for a name that is none, or a direction without a metric.
+    /// `Invalid`, for an unknown name, or a direction without a metric.
     pub fn parse(metric: Option<&str>, direction: Option<&str>) -> Result<Option<Self>> {
         match (metric, direction) {
             (None, None) => Ok(None),
@@ -48,47 +48,48 @@ impl PrimaryMetric {
     }
 }
 
-/// What people set for a workspace.
+/// Settings of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What its releases are ranked by. Without it there is no leaderboard.
+    /// Metric by which its releases are ranked. Without it there is no leaderboard.
     pub primary_metric: Option<PrimaryMetric>,
-    /// Whether predictions and metrics of unregistered releases are taken, and register them.
+    /// True if predictions and metrics of unregistered releases are accepted, and register them.
     pub accept_unknown_releases: bool,
-    /// The model that such releases are of, by name; the only one of the workspace when `None`.
+    /// Name of the model of such releases; the only one of the workspace when `None`.
     pub model_of_unknown: Option<String>,
-    /// Over how many days releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
+    /// Number of days over which releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
     pub board_days: Option<u32>,
-    /// Judged predictions that a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and of a logged metric 1.
+    /// Judged predictions that a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and 1 for a logged metric.
     pub board_min_n: Option<u32>,
-    /// Days for which a day must be over to be among those that releases are ranked over, up to [`MAX_DELAY_DAYS`]; with `None` also
-    /// days that go on are.
+    /// Days that must pass after a day before releases are ranked over it, up to [`MAX_DELAY_DAYS`]; with `None` the present day
+    /// counts too.
     pub board_delay: Option<u32>,
     ver: i64,
 }
 
-/// Over how many days releases are ranked, unless it is set.
+/// Default number of days over which releases are ranked.
 pub const BOARD_DAYS: u32 = 7;
 
-/// The most days that releases are ranked over.
+/// Maximum number of days over which releases are ranked.
 pub const MAX_BOARD_DAYS: u32 = 31;
 
-/// How many judged predictions a release must have to be ranked, unless it is set.
+/// Default number of judged predictions that a release must have to be ranked.
 pub const BOARD_MIN_N: u32 = 30;
 
 impl Settings {
-    /// Over how many days releases are ranked.
+    /// Number of days over which releases are ranked.
     pub fn days(&self) -> u32 {
         self.board_days.unwrap_or(BOARD_DAYS).clamp(1, MAX_BOARD_DAYS)
     }
 
-    /// How many judged predictions a release must have to be ranked by the primary metric.
+    /// Number of judged predictions that a release must have to be ranked by the primary metric.
     pub fn min_n(&self) -> u64 {
         let primary = self.primary_metric.as_ref();
         primary.map_or(self.board_min_n.unwrap_or(BOARD_MIN_N).into(), |of| self.min_n_of(&of.metric))
     }
 
-    /// The same by a figure. An observation of a logged metric may stand for a whole day, so one is enough.
+    /// Number of judged predictions that a release must have to be ranked by a figure. An observation of a logged metric may
+    /// stand for a whole day, so one is enough.
     pub fn min_n_of(&self, figure: &AnyFigure) -> u64 {
         let usual = if figure.logged().is_some() { 1 } else { BOARD_MIN_N };
         self.board_min_n.unwrap_or(usual).into()
@@ -144,7 +145,7 @@ impl Settings {
 }
 
 impl Catalog {
-    /// What is set for a workspace.
+    /// Reads the settings of a workspace.
     ///
     /// # Errors
     /// Those of the table.
@@ -153,13 +154,13 @@ impl Catalog {
         item.as_ref().map(Settings::from_item).transpose().map(Option::unwrap_or_default)
     }
 
-    /// Ranks releases by what was just set. The settings hold already, so this cannot fail: the projector reads in the change feed that they
-    /// changed, ranks as well, and notes what it cannot do.
+    /// Ranks releases by settings that were just changed. The settings hold already, so this cannot fail: the projector sees the
+    /// change in the change feed, ranks as well, and records its failures.
     pub async fn rank_by_settings(&self, workspace: &Id, now: Timestamp) {
         drop(self.refresh_leaderboard(workspace, now).await);
     }
 
-    /// Changes what is set for a workspace.
+    /// Changes the settings of a workspace.
     ///
     /// # Errors
     /// `NotFound`, when there is no model of the name given for unknown releases; those of the table.

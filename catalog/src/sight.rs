@@ -1,4 +1,4 @@
-//! Which workspaces a caller may see.
+//! Visibility of workspaces to a caller.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use log::key::{EntityId, EntityKind, Scope};
 
 use super::{AnsweredReview, AnyEntity, Catalog, Follow, Workspace};
 
-/// What a caller may see of the catalog.
+/// Visible part of the catalog for a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// Everything there is.
+    /// The whole catalog.
     #[default]
     Everything,
-    /// Only these categories with their workspaces, and these workspaces.
+    /// These categories with their workspaces, and these workspaces.
     Only(BTreeSet<Scope>),
 }
 
 impl Sight {
-    /// Whether a workspace of a category is in it.
+    /// Returns whether a workspace of a category is in sight.
     pub fn has(&self, workspace: &Id, category: &Id) -> bool {
         match self {
             Self::Everything => true,
@@ -31,7 +31,7 @@ impl Sight {
 }
 
 impl Catalog {
-    /// Those of `follows` whose workspaces are in sight.
+    /// Keeps the follows whose workspaces are in sight.
     ///
     /// # Errors
     /// Those of the table.
@@ -45,7 +45,7 @@ impl Catalog {
         Ok(seen)
     }
 
-    /// What was answered in workspaces that are in sight.
+    /// Keeps the answers in workspaces that are in sight.
     ///
     /// # Errors
     /// Those of the table.
@@ -63,7 +63,7 @@ impl Catalog {
         Ok(seen)
     }
 
-    /// Whether a workspace is in sight.
+    /// Returns whether a workspace is in sight.
     async fn is_in_sight(&self, id: &Id, sight: &Sight) -> Result<bool> {
         Ok(match sight {
             Sight::Everything => true,
@@ -74,7 +74,7 @@ impl Catalog {
         })
     }
 
-    /// The workspaces that are in sight, by the age of their category and then by their own. Nothing else is read.
+    /// Reads the workspaces that are in sight, by the age of their category and then by their own. Nothing else is read.
     ///
     /// # Errors
     /// Those of the table.
@@ -99,12 +99,12 @@ impl Catalog {
             }
         }
         let mut workspaces: Vec<Workspace> = found.into_values().collect();
-        // The id of a category tells its age.
+        // Ids of categories sort by age.
         workspaces.sort_by(|a, b| a.category.cmp(&b.category).then_with(|| a.entity.by_age(&b.entity)));
         Ok(workspaces)
     }
 
-    /// The categories that are in sight, the oldest first. Nothing else is read.
+    /// Reads the categories that are in sight, the oldest first. Nothing else is read.
     ///
     /// # Errors
     /// Those of the table.

@@ -1,4 +1,4 @@
-//! The fields of an alert rule, as the document of the interface says them.
+//! Fields of an alert rule, for the OpenAPI document.
 
 use event::Kind;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use web::{
 
 use crate::{MAX_DELAY_DAYS, MAX_FOR_DAYS, MAX_WEBHOOKS, WINDOW_DAYS};
 
-/// A field and what it holds.
+/// Name and schema of a field.
 type Field = (&'static str, ObjectBuilder);
 
 fn text(text: ObjectBuilder, says: &str) -> ObjectBuilder {
@@ -32,7 +32,7 @@ fn count(bounds: std::ops::RangeInclusive<usize>, says: &str) -> ObjectBuilder {
     schema::integer(bounds).schema_type(schema::types(&[Type::Integer], true)).description(Some(says))
 }
 
-/// What a rule watches.
+/// Fields of the watched value.
 fn watched() -> Vec<Field> {
     let time = schema::string().pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"));
     vec![
@@ -96,7 +96,7 @@ fn watched() -> Vec<Field> {
     ]
 }
 
-/// Of what, and when it fires.
+/// Fields of the scope and of the test of a rule.
 fn judged() -> Vec<Field> {
     let [least, _, most] = WINDOW_DAYS.map(|days| days as usize);
     vec![
@@ -146,7 +146,7 @@ fn judged() -> Vec<Field> {
     ]
 }
 
-/// To which webhooks a rule is posted.
+/// Field of the webhooks to which a rule is posted.
 fn notify() -> ArrayBuilder {
     schema::array(schema::name())
         .schema_type(schema::types(&[Type::Array], true))
@@ -157,7 +157,7 @@ fn notify() -> ArrayBuilder {
         ))
 }
 
-/// A rule as it is given.
+/// Schema of a rule in a request.
 pub(super) fn new_rule() -> ObjectBuilder {
     let name = schema::object([("name", schema::name().into())]);
     watched()

@@ -1,4 +1,4 @@
-//! What the operations of the catalog demand of their callers.
+//! Demands of the operations of the catalog on their callers.
 
 use event::{Kind, Right};
 use log::key::EntityKind;
@@ -6,22 +6,22 @@ use web::{About, Demand, Place};
 
 use super::people::Of;
 
-/// Where an operation on one entity names it.
+/// Place in which an operation on one entity names it.
 fn place(kind: EntityKind) -> Place {
     if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) }
 }
 
-/// The entity that an operation is on.
+/// Entity that an operation is on.
 fn named(kind: EntityKind) -> About {
     About::Entity(kind.name(), place(kind))
 }
 
-/// Users, groups and systems belong to the whole server.
+/// Returns whether entities of a type are users, groups or systems, which belong to the whole server.
 fn is_principal(kind: EntityKind) -> bool {
     matches!(kind, EntityKind::User | EntityKind::Group | EntityKind::System)
 }
 
-/// What creating an entity of a workspace takes, which the body names.
+/// Demand of creating an entity of a workspace that the body names.
 fn in_workspace(kind: EntityKind) -> Demand {
     Demand::of(Right::Maintain, About::ParentOf(kind.name(), Place::Body("workspace")))
 }
@@ -30,9 +30,9 @@ pub(super) fn create(kind: EntityKind) -> Demand {
     match kind {
         EntityKind::Workspace => Demand::of(Right::Admin, About::CategoryOf(Place::Body("path"))),
         EntityKind::Model | EntityKind::Configuration => in_workspace(kind),
-        // It is created together with the event that registers it.
+        // A release is created together with the event that registers it.
         EntityKind::Release => in_workspace(kind).of_kinds(&[Kind::Releases]),
-        // Its answer says how many events there are, and of which columns.
+        // Its answer contains the number of events, and their columns.
         EntityKind::Snapshot => {
             let workspace = About::ParentOf(kind.name(), Place::Body("workspace"));
             Demand::of(Right::Maintain, workspace).and(Right::Read, workspace).of_kinds(&Kind::ALL)
@@ -57,7 +57,7 @@ pub(super) fn show(kind: EntityKind) -> Demand {
 }
 
 pub(super) fn change(kind: EntityKind) -> Demand {
-    // Whether a name is free is for who may create something of that name.
+    // Only callers who may create something of a name may learn if it is free.
     let renamed = About::Renamed(kind.name(), place(kind));
     match kind {
         EntityKind::Category => Demand::of(Right::Admin, named(kind)).and(Right::Admin, renamed),
@@ -74,17 +74,17 @@ pub(super) fn delete(kind: EntityKind) -> Demand {
     }
 }
 
-/// The principal that the path names, for what belongs to it alone.
+/// Principal that the path names, for its own data.
 pub(super) fn own(kind: EntityKind) -> About {
     About::Own(Some(kind.name()), Place::Path(kind.name()))
 }
 
-/// What a user keeps for itself: what it follows and has seen.
+/// Demand on a user's own data: follows and marks.
 pub(super) fn of_user(right: Right) -> Demand {
     Demand::of(right, own(EntityKind::User))
 }
 
-/// A right where the roles hold that are read or changed.
+/// Demands a right in the scope of the roles that are read or changed.
 pub(super) fn of_grants(of: Of, right: Right) -> Demand {
     match of.kind() {
         Some(kind) => Demand::entity(right, kind.name(), Place::Path(kind.name())),
@@ -92,7 +92,7 @@ pub(super) fn of_grants(of: Of, right: Right) -> Demand {
     }
 }
 
-/// Counters of any entity.
+/// Demand on counters of any entity.
 pub(super) fn of_counter(right: Right) -> Demand {
     Demand::of(right, About::Typed("type", "entity"))
 }

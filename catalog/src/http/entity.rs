@@ -29,7 +29,7 @@ use crate::{
 
 const IF_MATCH: HeaderName = header::IF_MATCH;
 
-/// Which entities of a list.
+/// Query parameters of a list of entities.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
@@ -42,7 +42,7 @@ pub(super) struct Parameters {
     fields: Option<String>,
 }
 
-/// The answer to a request that created an entity.
+/// Answer to a request that created an entity.
 pub fn created(any: &AnyEntity) -> Response {
     shown(StatusCode::CREATED, any.entity().version, json::any(any))
 }
@@ -56,7 +56,7 @@ fn shown(status: StatusCode, version: i64, value: Value) -> Response {
     response
 }
 
-/// The version that `If-Match` demands.
+/// Version that `If-Match` demands.
 fn if_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
@@ -73,7 +73,7 @@ fn if_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     }
 }
 
-/// Creates an entity of any type but a release, whose creation is an event as well.
+/// Creates an entity of any type but a release, whose creation is also an event.
 pub(super) async fn create(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
@@ -136,7 +136,7 @@ impl Parameters {
             && self.limit.is_none()
     }
 
-    /// Those of `all`, the oldest first, that are asked for. They are few, so there are no pages of them.
+    /// Filters `all`, the oldest first, by the parameters of the list. They are few, so there are no pages of them.
     fn some(&self, all: Vec<AnyEntity>, fields: Option<&[String]>) -> Result<Vec<AnyEntity>, Error> {
         let options = self.options(fields)?;
         let is_asked_for = |any: &AnyEntity| {
@@ -167,7 +167,7 @@ impl Parameters {
     }
 }
 
-/// An instant, or the beginning of a day.
+/// Parses an instant, or the beginning of a day.
 pub fn instant(text: &str) -> Result<Timestamp, Error> {
     match text.parse::<Day>() {
         Ok(day) => Ok(day.start()),
@@ -175,10 +175,10 @@ pub fn instant(text: &str) -> Result<Timestamp, Error> {
     }
 }
 
-/// The type of what entities of a type belong to, of which `of` names one: for releases a workspace or a model.
+/// Type of the parent of entities of a type, which `of` names: for releases a workspace or a model.
 ///
 /// # Errors
-/// `Invalid`, when such entities belong to nothing.
+/// `Invalid`, when such entities have no parent.
 pub fn parent_kind(kind: EntityKind, of: &str) -> Result<EntityKind, Error> {
     let is_model = of.matches('/').count() == 2
         || key::parse_id(of).is_some_and(|(found, _)| found == Some(EntityKind::Model));
@@ -190,16 +190,16 @@ pub fn parent_kind(kind: EntityKind, of: &str) -> Result<EntityKind, Error> {
 }
 
 impl Service {
-    /// What a list is of: for releases a workspace or a model.
+    /// Reads the parent of a list: for releases a workspace or a model.
     ///
     /// # Errors
-    /// `NotFound`, when there is none; `Invalid`, when such entities belong to nothing.
+    /// `NotFound`, when there is none; `Invalid`, when such entities have no parent.
     pub async fn parent(&self, kind: EntityKind, of: &str) -> Result<EntityId, Error> {
         self.catalog().resolve(parent_kind(kind, of)?, of).await
     }
 }
 
-/// What a page of a workspace has besides.
+/// Additional query parameters of a page of a workspace.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageWords {
@@ -219,7 +219,8 @@ pub(super) async fn show(
     Ok(shown(StatusCode::OK, version, value))
 }
 
-/// An entity with its free counters and all that belongs to it, by names, and its version. A page of a workspace or user is one query and a
+/// Reads an entity with its free counters and everything that belongs to it, by names, and its version. A page of a workspace or
+/// user is one query and a look-up of each name; `with_counts`, the counts of events of a workspace are read by another query.
 /// look-up of each name; `with_counts`, the counts of events of a workspace are read by another query.
 ///
 /// # Errors
@@ -280,7 +281,7 @@ pub(super) async fn delete(
 ) -> Result<Response, Problem> {
     let version = if_version(&headers)?;
     let at = service.catalog().resolve(kind, &named).await?;
-    // It goes on when the client hangs up: a workspace that is closing is of no use.
+    // It goes on when the client hangs up: a half deleted workspace that stays closed is of no use.
     let deleting = tokio::spawn(carried(async move {
         let now = service.clock().now();
         service.catalog().delete(&at, version, now).await

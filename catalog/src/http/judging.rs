@@ -1,4 +1,4 @@
-//! What the document says of how predictions are judged, wherever that can be said.
+//! Schemas of the fields that define how predictions are judged.
 
 use event::{
     Costs, MAX_SPLIT_EDGES, MAX_SPLITS, NOTHING, Task,
@@ -12,7 +12,7 @@ use web::{
 
 use super::schemas::{maybe, text};
 
-/// What may be said with a task of how its predictions are judged.
+/// Adds the fields of the judgement that a task allows.
 pub(super) fn of_task(new: ObjectBuilder, task: &str) -> RefOr<Schema> {
     let [binary, _, regression] = Task::NAMES;
     let is_of_task = |name: &str| match name {
@@ -41,12 +41,12 @@ fn costs_pattern() -> String {
     (0..Costs::NAMES.len()).map(from).collect::<Vec<_>>().join("|")
 }
 
-/// What predictions gain and cost.
+/// Gains and costs of predictions.
 pub fn costs() -> ObjectBuilder {
     schema::string().pattern(Some(format!("^({})$", costs_pattern())))
 }
 
-/// What may be said of how predictions are judged, whatever their task.
+/// Fields of the judgement for any task.
 pub fn judging() -> [(&'static str, RefOr<Schema>); 5] {
     let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     let of_text = |pattern: String| schema::string().pattern(Some(pattern));

@@ -16,7 +16,7 @@ use web::{Problem, Whole, json_object};
 
 use crate::{Catalog, Grant, Membership, Role, Service, json};
 
-/// The most that is added or taken at once: up to here every whole number is exact as JSON has it.
+/// Maximum amount added or subtracted at once: up to here every whole number is exact in JSON.
 pub(super) const MOST: i64 = 1 << 53;
 
 /// The segments of a path.
@@ -29,7 +29,7 @@ fn segments<T>(path: Segments<T>) -> Result<T, Problem> {
 }
 
 impl Service {
-    /// A group, and a user or system as people write it: `user:ann`, `system:nightly`, or only the user's name or id.
+    /// Resolves a group, and a user or system as people write it: `user:ann`, `system:nightly`, or only the user's name or id.
     ///
     /// # Errors
     /// `NotFound`, when there is none; `Invalid`, when it is something that cannot be in a group.
@@ -84,7 +84,7 @@ struct NewRole {
 }
 
 impl Service {
-    /// A principal as people write it: `user:ann`, `group:risk` or `system:nightly`.
+    /// Resolves a principal as people write it: `user:ann`, `group:risk` or `system:nightly`.
     ///
     /// # Errors
     /// `Invalid`, when it is not of that form; `NotFound`, when there is none.
@@ -102,7 +102,7 @@ impl Service {
     }
 }
 
-/// Where a role holds: on the entity that the path names first, or on the server.
+/// Scope of a role: the entity that the path names first, or the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Workspace,
@@ -111,10 +111,10 @@ pub(super) enum Of {
 }
 
 impl Of {
-    /// All of them.
+    /// All scopes.
     pub(super) const ALL: [Self; 3] = [Self::Workspace, Self::Category, Self::Server];
 
-    /// The type of the entity, if it is one.
+    /// Type of the entity, if it is one.
     pub(super) fn kind(self) -> Option<EntityKind> {
         match self {
             Self::Workspace => Some(EntityKind::Workspace),
@@ -123,7 +123,7 @@ impl Of {
         }
     }
 
-    /// The scope, and what follows its name in the path.
+    /// Resolves the scope, and returns the segments after its name in the path.
     async fn scope(self, catalog: &Catalog, mut path: Vec<String>) -> Result<(Scope, Vec<String>), Problem> {
         let Some(kind) = self.kind() else { return Ok((Scope::Server, path)) };
         if path.is_empty() {
@@ -187,7 +187,7 @@ struct By {
 }
 
 impl By {
-    /// How much it is. 4.0 is a whole number in JSON, too.
+    /// Amount of the change. 4.0 is a whole number in JSON, too.
     fn whole(&self) -> Result<i64, Problem> {
         let float = self.by.as_f64().filter(|by| by.fract() == 0.0 && by.abs() <= MOST as f64);
         let whole = self.by.as_i64().or(float.map(|by| by as i64)).filter(|by| by.abs() <= MOST);

@@ -1,4 +1,4 @@
-//! The schemas of entities, as they are answered and as they are asked for.
+//! Schemas of entities, in answers and requests.
 
 use event::{Task, custom::CUSTOM_FIGURES, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
 use fold::figure::{Figure, LoggedStatistic, METRIC_PREFIX};
@@ -18,7 +18,7 @@ use crate::{
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
-/// The figures by which releases are ranked.
+/// Figures by which releases are ranked.
 pub fn ranking_figures() -> RefOr<Schema> {
     schema::any_of([
         schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into(),
@@ -38,7 +38,7 @@ fn logged_figures() -> RefOr<Schema> {
         .into()
 }
 
-/// The component of an entity of a type.
+/// Name of the component of an entity of a type.
 pub(super) fn name(kind: EntityKind) -> &'static str {
     match kind {
         EntityKind::Category => "Category",
@@ -53,12 +53,12 @@ pub(super) fn name(kind: EntityKind) -> &'static str {
     }
 }
 
-/// The component of one in a list, which may have fewer fields.
+/// Name of the component of an entity in a list, which may have fewer fields.
 pub(super) fn listed_name(kind: EntityKind) -> String {
     format!("{}.listed", name(kind))
 }
 
-/// The component of one with all that belongs to it.
+/// Name of the component of an entity with everything that belongs to it.
 pub(super) fn page_name(kind: EntityKind) -> String {
     format!("{}Page", name(kind))
 }
@@ -134,7 +134,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
     }
 }
 
-/// What a snapshot has of its own.
+/// Own fields of a snapshot.
 fn of_snapshot(field: &str) -> Option<RefOr<Schema>> {
     Some(match field {
         "what" => schema::one_of(SNAPSHOTS_OF).into(),
@@ -155,7 +155,7 @@ fn of_snapshot(field: &str) -> Option<RefOr<Schema>> {
     })
 }
 
-/// What is asked for by who creates a snapshot: the words of a query.
+/// Schema of a new snapshot: the words of a query.
 fn new_snapshot() -> ObjectBuilder {
     let new = schema::object([("workspace", schema::workspace()), ("name", schema::name().into())]);
     let text = |says: &str| {
@@ -176,12 +176,12 @@ fn new_snapshot() -> ObjectBuilder {
         .property("sample", maybe(ObjectBuilder::new(), Type::Number))
 }
 
-/// An entity as it is answered.
+/// Schema of an entity in an answer.
 fn entity(kind: EntityKind) -> ObjectBuilder {
     schema::object(json::fields(kind).into_iter().map(|name| (name, field(kind, name))))
 }
 
-/// The same with fewer fields, perhaps.
+/// Schema of an entity in a list, perhaps with fewer fields.
 fn listed(kind: EntityKind) -> ObjectBuilder {
     let fields = json::fields(kind).into_iter();
     let listed = fields.fold(schema::closed(), |listed, name| listed.property(name, field(kind, name)));
@@ -192,7 +192,7 @@ fn with<'a>(base: ObjectBuilder, more: impl IntoIterator<Item = (&'a str, RefOr<
     more.into_iter().fold(base, |base, (name, schema)| base.property(name, schema).required(name))
 }
 
-/// What is to be created.
+/// Schema of an entity to create.
 pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
     let attributes = || maybe(attributes(), Type::Object);
     let workspace = || -> RefOr<Schema> { schema::workspace() };
@@ -239,7 +239,7 @@ pub(super) fn new_entity(kind: EntityKind) -> RefOr<Schema> {
     }
 }
 
-/// What is to change.
+/// Schema of a change.
 pub(super) fn change() -> RefOr<Schema> {
     let archived = ObjectBuilder::new().schema_type(schema::types(&[Type::Boolean], true));
     schema::closed()
@@ -328,7 +328,7 @@ fn user_page() -> RefOr<Schema> {
     .into()
 }
 
-/// What the operations refer to.
+/// Schemas to which the operations refer.
 pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
     let mut schemas: Vec<(String, RefOr<Schema>)> = Vec::new();
     for kind in EntityKind::ALL {

@@ -1,4 +1,4 @@
-//! Experiments: what groups runs.
+//! Experiments: groups of runs.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,31 @@ use crate::Catalog;
 pub struct Experiment {
     /// The workspace.
     pub workspace: Id,
-    /// Its name, which never changes.
+    /// Name, which never changes.
     pub name: String,
-    /// What people note of it.
+    /// Tags that people give to it.
     pub tags: Texts,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of its last change.
     pub updated_at: Timestamp,
-    /// Since when it is archived, if it is: then it takes no more runs.
+    /// Time since which it is archived, if it is: then it takes no more runs.
     pub archived_at: Option<Timestamp>,
-    /// Counts its changes, from 1 on.
+    /// Version: counts its changes, from 1 on.
     pub version: i64,
 }
 
-/// What is to be changed of an experiment.
+/// Change of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExperimentChange {
-    /// Tags to set, or, where `None`, to take away.
+    /// Tags to set, or to remove where `None`.
     pub tags: BTreeMap<String, Option<String>>,
-    /// Whether it is archived.
+    /// True to archive it, false to unarchive it.
     pub archived: Option<bool>,
 }
 
 impl Experiment {
-    /// Its id, which is made of its name.
+    /// Id, which is made of its name.
     pub fn id(&self) -> String {
         key::experiment_id(&self.name)
     }
@@ -75,7 +75,7 @@ impl Catalog {
         }
     }
 
-    /// The experiment of an id, if it is there.
+    /// Finds the experiment of an id.
     ///
     /// # Errors
     /// Those of the table.
@@ -84,16 +84,16 @@ impl Catalog {
         item.as_ref().map(Experiment::from_item).transpose()
     }
 
-    /// The experiment of an id.
+    /// Reads the experiment of an id.
     ///
     /// # Errors
-    /// `NotFound`, when it is not there.
+    /// `NotFound`, when it does not exist.
     pub async fn experiment(&self, workspace: &Id, id: &str) -> Result<Experiment> {
         let found = self.find_experiment(workspace, id).await?;
         found.ok_or_else(|| missing(id))
     }
 
-    /// All experiments of a workspace, by age.
+    /// Reads all experiments of a workspace, by age.
     ///
     /// # Errors
     /// Those of the table.
@@ -104,10 +104,10 @@ impl Catalog {
         Ok(all)
     }
 
-    /// Changes an experiment, and returns what it is then.
+    /// Changes an experiment, and returns the changed one.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid`, when it cannot be changed so.
+    /// `NotFound`; `Invalid`, when the change is not valid.
     pub async fn change_experiment(
         &self,
         workspace: &Id,
@@ -133,7 +133,7 @@ impl Catalog {
     }
 }
 
-/// Sets texts, and takes those away that are `None`.
+/// Sets texts, and removes those that are `None`.
 pub(super) fn set_texts(texts: &mut Texts, change: &BTreeMap<String, Option<String>>) {
     for (name, value) in change {
         match value {
@@ -143,7 +143,7 @@ pub(super) fn set_texts(texts: &mut Texts, change: &BTreeMap<String, Option<Stri
     }
 }
 
-/// Since when something is archived, after a change at `now`.
+/// Time since which something is archived, after a change at `now`.
 pub(super) fn archived(before: Option<Timestamp>, change: Option<bool>, now: Timestamp) -> Option<Timestamp> {
     match change {
         Some(true) => before.or(Some(now)),

@@ -1,4 +1,4 @@
-//! The history of a metric of a run: all values that were measured, out of the log.
+//! History of a metric of a run: all its measured values, read from the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,36 +19,36 @@ use super::{
 };
 use crate::Catalog;
 
-/// The most points of a page.
+/// Maximum points of a page.
 pub const MAX_POINTS: usize = 100_000;
 
-/// For how long after its end metrics of a run may come that the projector has not seen, in seconds.
+/// Time after the end of a run in which metrics may come that the projector has not seen, in seconds.
 const OPEN_SECONDS: i64 = 60;
 
 /// A value of a metric of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// At which step.
+    /// Step of the measurement.
     pub step: Option<i64>,
-    /// When.
+    /// Time of the measurement.
     pub at: Timestamp,
     /// The value; it may be NaN or infinite.
     pub value: f64,
 }
 
-/// Values of a run that are looked for, by day and metric, each as what tells it apart.
+/// Searched values of a run, by day and metric, each by its identity.
 pub type WantedPoints<'a, K> = BTreeMap<Day, BTreeMap<&'a str, BTreeSet<K>>>;
 
-/// Some values of a metric, in the order in which they were appended.
+/// Page of values of a metric, in the order in which they were appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistoryPage {
     /// The values.
     pub points: Vec<Point>,
-    /// Where to go on; `None` after the last.
+    /// Cursor of the next page; `None` after the last.
     pub next: Option<String>,
 }
 
-/// Where a page ends: the segment of its last value, and how many of the segment's values are in it.
+/// End of a page: the segment of its last value, and the number of the segment's values in the page.
 #[derive(Clone, Debug)]
 struct After {
     day: Day,
@@ -78,11 +78,11 @@ impl After {
 }
 
 impl Catalog {
-    /// The values of a metric of a run: a read of the latest values, which say in which segments the metric stands, and one
-    /// range of the log for each day. What has expired is left out; a metric that the run does not have has no values.
+    /// Reads the values of a metric of a run: a read of the latest values, which hold the segments of the metric, and one range
+    /// of the log for each day. Expired values are left out; a metric that the run does not have has no values.
     ///
     /// # Errors
-    /// `Invalid`, when the limit, the cursor or the name of the metric cannot be one.
+    /// `Invalid`, when the limit, the cursor or the name of the metric is not valid.
     pub async fn metric_history(
         &self,
         run: &Run,
@@ -143,8 +143,7 @@ impl Catalog {
         Ok(page)
     }
 
-    /// Where the metric stands. What was appended a moment ago is found by reading on to the end of the log, while the
-    /// run goes on.
+    /// Spans of the metric. While the run goes on, they are extended to the end of the log, to find recently appended values.
     async fn spans(&self, run: &Run, metric: &str, latest: LatestValue, now: Timestamp) -> Result<Vec<Span>> {
         let mut spans = latest.spans;
         let is_open = run.ended_at.is_none_or(|ended_at| now < ended_at.plus_seconds(OPEN_SECONDS));
@@ -167,16 +166,17 @@ impl Catalog {
         Ok(spans)
     }
 
-    /// In how many lanes the metrics of a day stand, in the workspace of a run.
+    /// Number of lanes of the metrics of a day, in the workspace of a run.
     async fn lanes_of_metrics(&self, run: &Run, day: Day) -> Result<u8> {
         let first = LogId { workspace: run.workspace.clone(), day, kind: Kind::Metrics, lane: 0 };
         let lanes = scan::first_of(&*self.table, &first).await?.and_then(|segment| segment.lanes);
         Ok(lanes.unwrap_or(1))
     }
 
-    /// Those of some values of a run that do not stand in the logs of their days, to the end of each log: it has also what no projector has
-    /// seen, which the latest values may not place yet. Each log is read once and page by page, from where `latest` has the first of
-    /// these metrics until all that is wanted of it is found. `identity` is what tells values apart. What operators skipped is left out.
+    /// Returns those of the wanted values of a run that are not in the logs of their days. It reads to the end of each log,
+    /// beyond the spans of the latest values, as these may lack values that no projector has seen yet. Each log is read once and
+    /// page by page, from the first segment that `latest` has of these metrics until all wanted values are found. `identity`
+    /// distinguishes values. Skipped segments are left out.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -221,7 +221,7 @@ impl Catalog {
     }
 }
 
-/// The lanes of a day in which some metrics stand, with the segment from which each is read for which of them.
+/// Lanes of a day to read for some metrics, with the first segment to read and the metrics searched in it.
 fn logs<'a>(
     latest: &Latest,
     day: Day,
@@ -244,7 +244,7 @@ fn logs<'a>(
     logs
 }
 
-/// Takes the values of all metrics of a run in a segment, with the name of each.
+/// Passes the values of all metrics of a run in a segment to `take`, with the name of each.
 fn each_point(segment: &Segment, run: &str, mut take: impl FnMut(&str, Point)) -> Result<()> {
     let wanted = ["run", "name", "measured_at", "value", "step"];
     let columns = segment.unpack(|name| wanted.contains(&name))?;
@@ -285,7 +285,7 @@ mod tests {
         };
         let (early, late) = (["2026-06-02/00/4>2026-06-02/00/9"], ["2026-06-01/00/2", "2026-06-02/00/7"]);
         assert_eq!(from(&[("a", &early[..]), ("b", &late[..])]), 4);
-        // What no projector has placed there may stand anywhere, and so may what a joined span covers.
+        // Values that no projector has placed may stand anywhere, and so may the values of a joined span.
         assert_eq!(from(&[("a", &early[..]), ("b", &[][..])]), 1);
         assert_eq!(from(&[("a", &early[..])]), 1);
         assert_eq!(from(&[("a", &early[..]), ("b", &["2026-05-01/00/3>2026-06-03/00/2"][..])]), 1);

@@ -116,7 +116,7 @@ impl Experiment {
     }
 }
 
-/// A map of an item, or an empty one.
+/// Decodes a map of an item, or an empty one.
 pub(super) fn map_of(item: &Item, name: &str) -> Result<BTreeMap<String, Value>> {
     match item.attributes.contains_key(name) {
         true => item.map(name).cloned(),
@@ -132,7 +132,7 @@ mod tests {
         Id::parse(text).unwrap()
     }
 
-    /// What version 1 stores, for good.
+    /// Version 1 stays readable for good.
     #[test]
     fn the_items_of_version_1_are_read() {
         let (w, r) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
@@ -154,7 +154,7 @@ mod tests {
         let run = Run::from_item(&stored).unwrap();
         assert_eq!((run.status, run.version, run.params["depth"].as_str()), (RunStatus::Finished, 3, "6"));
         let mut again = run.to_item();
-        // The hash of a name is that of SHA-256, so it is looked at apart.
+        // A name's hash is its SHA-256, so it is checked apart.
         let pk = format!("w#{w}/exp#{}/r", run.experiment_id());
         assert_eq!(
             again.attributes.insert("GSI1PK".into(), stored.attributes["GSI1PK"].clone()),

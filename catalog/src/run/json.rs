@@ -1,4 +1,4 @@
-//! Runs as JSON, as they are asked for and answered.
+//! Runs as JSON, in requests and answers.
 
 use std::collections::BTreeMap;
 
@@ -13,53 +13,53 @@ use super::{
 };
 use crate::http::instant;
 
-/// A run to be created, as JSON says it.
+/// Body of a request to create a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewRunBody {
     /// The workspace, by id or path.
     pub workspace: String,
-    /// The id, where the caller chooses it.
+    /// Id, if the caller chooses it.
     pub id: Option<String>,
-    /// The experiment, by name.
+    /// Name of the experiment.
     pub experiment: Option<String>,
-    /// What people call it.
+    /// Name for people.
     pub name: Option<String>,
-    /// When it began.
+    /// Time of its start.
     pub started_at: Option<String>,
-    /// The run that it is a part of.
+    /// Run of which it is a part.
     pub parent: Option<String>,
-    /// The snapshot of data that it uses.
+    /// Name of the snapshot of data that it uses.
     pub snapshot: Option<String>,
-    /// What it is given.
+    /// Parameters.
     pub params: Option<Texts>,
-    /// What people note of it.
+    /// Tags that people give to it.
     pub tags: Option<Texts>,
 }
 
-/// A change of a run, as JSON says it.
+/// Body of a request to change a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunChangeBody {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// How it is going.
+    /// New status.
     pub status: Option<String>,
-    /// When it ended.
+    /// Time of its end.
     pub ended_at: Option<String>,
-    /// Parameters that it is given.
+    /// Parameters to set.
     pub params: Option<Texts>,
-    /// Tags to set; those that are null are taken away.
+    /// Tags to set; null ones are removed.
     pub tags: Option<BTreeMap<String, Option<String>>>,
-    /// Whether it is archived.
+    /// True to archive it, false to unarchive it.
     pub archived: Option<bool>,
 }
 
 impl NewRunBody {
-    /// What is to be created, without the workspace.
+    /// Run to create, without the workspace.
     ///
     /// # Errors
-    /// `Invalid`, when an id or a time is none.
+    /// `Invalid`, when an id or a time is not valid.
     pub fn run(self) -> Result<NewRun> {
         let id = |text: Option<String>| text.as_deref().map(Id::parse).transpose();
         Ok(NewRun {
@@ -76,11 +76,11 @@ impl NewRunBody {
 }
 
 impl RunChangeBody {
-    /// The change that it asks for.
+    /// Change of the run.
     ///
     /// # Errors
-    /// `Invalid`, when a status or a time is none, or a tag is Almanac's own: one that says where the artifacts of a run are, for example, would
-    /// lead its readers elsewhere.
+    /// `Invalid`, when a status or a time is not valid, or a tag is Almanac's own: the one with the location of a run's
+    /// artifacts, for example, would lead its readers elsewhere.
     pub fn change(self) -> Result<RunChange> {
         let names = self.tags.iter().flatten().map(|(name, _)| name);
         if let Some(name) = names.into_iter().find(|name| name.starts_with(OWN_TAGS)) {
@@ -104,7 +104,7 @@ fn time(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| at.to_string().into())
 }
 
-/// A number; what JSON has no number for by its name.
+/// Number as JSON; NaN and infinities by their names.
 fn number(value: f64) -> Value {
     match value {
         _ if value.is_nan() => "NaN".into(),

@@ -1,10 +1,10 @@
-//! The latest value of each metric of a run, and in which segments of the log the metric stands.
+//! Latest value of each metric of a run, and the segments of the log in which the metric stands.
 //!
-//! Both are what remains of all its events whatever their order: the greatest by step, time and place, and the union of the
-//! segments. So writing an event twice changes nothing, and needs no record of what was written. Ingest writes what it
-//! has appended at once, so that a history has it; the projector writes it again before a rollup moves past it, so nothing is
-//! left out when a process dies in between. Of a batch that was sent again ingest does not know where it stands, and writes
-//! its values alone.
+//! Both depend on the set of its events alone, not on their order: the greatest by step, time and place, and the union of the
+//! segments. So writing an event twice changes nothing, and needs no record of earlier writes. Ingest writes the events that it
+//! has appended at once, so that a history has them; the projector writes them again before a rollup moves past them, so nothing
+//! is left out when a process dies in between. For a batch that was sent again ingest does not know the place, and writes its
+//! values alone.
 //!
 //! The first item of a run holds as many metrics as fit, by their names; others stand in parts, by a hash of the name.
 
@@ -29,17 +29,17 @@ use crate::Catalog;
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
 
-/// What the metrics of an item may weigh together.
+/// Maximum bytes of the metrics of an item together.
 const MOST_BYTES: usize = 300 * 1024;
 
-/// What a metric weighs at most besides its name: its value and [`MAX_SPANS`] spans.
+/// Maximum bytes of a metric besides its name: its value and [`MAX_SPANS`] spans.
 const METRIC_BYTES: usize = 100 + MAX_SPANS * 45;
 
-/// How many parts of a run are written at one time, which an engine may commit together. Names fall into parts by a hash, so
-/// a few hundred new ones are nearly as many parts.
+/// Number of parts of a run written at one time, which an engine may commit together. Names fall into parts by a hash, so a few
+/// hundred new ones are nearly as many parts.
 const PARTS_AT_ONCE: usize = 64;
 
-/// Where an event stands in the log of its day: the number of its segment, and its row.
+/// Place of an event in the log of its day: the number of its segment, and its row.
 type Place = (u64, usize);
 
 /// The latest value of a metric.
@@ -47,13 +47,13 @@ type Place = (u64, usize);
 pub struct LatestValue {
     /// The value; it may be NaN or infinite.
     pub value: f64,
-    /// When it was measured.
+    /// Time of the measurement.
     pub at: Timestamp,
-    /// At which step.
+    /// Step of the measurement.
     pub step: Option<i64>,
-    /// Where the event stands, once the projector has seen it.
+    /// Place of the event, once the projector has seen it.
     place: Option<Place>,
-    /// In which segments the metric stands.
+    /// Spans of segments in which the metric stands.
     pub(super) spans: Vec<Span>,
 }
 
@@ -65,8 +65,8 @@ impl PartialEq for LatestValue {
 }
 
 impl LatestValue {
-    /// Takes another value when it is later; whether that changes anything. Of two with one step and time the one that
-    /// stands later in the log is later.
+    /// Takes another value when it is later, and returns whether anything changed. Of two with one step and time the one with the
+    /// later place in the log is later.
     fn merge(&mut self, other: &Self) -> bool {
         let order = (other.step, other.at).cmp(&(self.step, self.at));
         let is_later = match order {
@@ -76,7 +76,7 @@ impl LatestValue {
                 (Some(known), Some(place)) => place > known,
                 (Some(_), None) => false,
                 (None, Some(_)) => true,
-                // Both are of appends that the projector has not seen; the one that is told later was made later.
+                // Both are of appends that the projector has not seen; the one recorded later was made later.
                 (None, None) => self.value.to_bits() != other.value.to_bits(),
             },
         };
@@ -91,7 +91,7 @@ impl LatestValue {
         is_later || has_grown
     }
 
-    /// A value that stands in these segments.
+    /// Creates a value with these spans.
     #[cfg(test)]
     pub(super) fn noted(spans: impl Iterator<Item = Span>) -> Self {
         Self { value: 1.0, at: Timestamp::default(), step: None, place: None, spans: spans.collect() }
@@ -102,7 +102,7 @@ impl LatestValue {
         let place = self.place.map(|(seq, row)| (seq as i64, row as i64));
         let spans = self.spans.iter().map(|span| Value::S(span.to_text())).collect();
         Value::L(vec![
-            // As text, which holds every double: NaN and the infinities as well.
+            // Stored as text, which holds every double, also NaN and the infinities.
             Value::S(format!("{:?}", self.value)),
             self.at.micros().into(),
             number(self.step),
@@ -137,15 +137,15 @@ impl LatestValue {
     }
 }
 
-/// The latest values of a run, by the names of metrics.
+/// Latest values of a run, by the names of metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latest {
-    /// By metric.
+    /// Values by metric.
     pub metrics: BTreeMap<String, LatestValue>,
 }
 
 impl Latest {
-    /// What an item holds.
+    /// Decodes the values of an item.
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let metric = |(name, value): (String, Value)| {
@@ -166,7 +166,7 @@ impl Latest {
         bytes_of(&self.metrics)
     }
 
-    /// Takes what was noted, as far as it fits: whether that changes anything, and what does not fit.
+    /// Merges values as far as they fit. Returns whether anything changed, and the values that do not fit.
     fn merge(&mut self, noted: Self) -> (bool, Self) {
         let (mut has_changed, mut rest, mut bytes) = (false, Self::default(), self.bytes());
         for (name, value) in noted.metrics {
@@ -183,7 +183,7 @@ impl Latest {
         (has_changed, rest)
     }
 
-    /// Takes the later value of each metric.
+    /// Keeps the later value of each metric.
     fn take(&mut self, name: String, value: LatestValue) {
         match self.metrics.get_mut(&name) {
             Some(known) => _ = known.merge(&value),
@@ -196,12 +196,12 @@ fn bytes_of(metrics: &BTreeMap<String, LatestValue>) -> usize {
     metrics.keys().map(|name| name.len() + METRIC_BYTES).sum()
 }
 
-/// Whether a first item may have no room for another metric, so that there may be parts.
+/// Returns whether a first item may have no room for another metric, so that there may be parts.
 pub(super) fn is_full(metrics: &BTreeMap<String, LatestValue>) -> bool {
     bytes_of(metrics) + Rule::Plain.max_bytes() + METRIC_BYTES > MOST_BYTES
 }
 
-/// What metrics say of runs, to be recorded.
+/// Metrics of runs to be recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noted {
     runs: BTreeMap<String, Latest>,
@@ -209,8 +209,7 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// Notes metrics. `place` is the log that they stand in, with the first and the last segment that has some of them, if
-    /// that is known.
+    /// Adds metrics. `place` is their log, with the first and the last segment that has some of them, if known.
     pub fn add(&mut self, columns: &Columns, place: Option<(&LogId, (u64, u64))>) {
         let Some(runs) = columns.column("run") else { return };
         let column = |name: &str| columns.column(name);
@@ -235,7 +234,8 @@ impl Noted {
                 value,
                 at,
                 step: steps.and_then(|steps| steps.float(row)).map(|step| step as i64),
-                // Ingest knows the row in its batch, which is at most that in the segment: the projector's place is never earlier.
+                // Ingest knows the row in its batch, which is at most the row in the segment: the projector's place is never
+                // earlier.
                 place: place.map(|(_, (first, _))| (first, row)),
                 spans: span.into_iter().collect(),
             };
@@ -254,19 +254,19 @@ impl Noted {
         }
     }
 
-    /// Whether there is nothing to be recorded.
+    /// Returns whether there is nothing to record.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Of how many metrics of runs it says something.
+    /// Number of metrics of runs to record.
     pub fn len(&self) -> usize {
         self.metrics
     }
 }
 
-/// Records what metrics say of runs. It may be called again with the same at any time. What names no run that is there is
-/// passed over: the run was deleted. Returns how many metrics have no room beside their runs.
+/// Records metrics of runs. It may be called again with the same metrics at any time. Metrics of a missing run are ignored: the
+/// run was deleted. Returns the number of metrics that have no room beside their runs.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
@@ -293,7 +293,7 @@ pub async fn record_metrics(table: &dyn Table, workspace: &Id, noted: Noted) -> 
     Ok(left_out)
 }
 
-/// Merges latest values into the item at `key`, and returns those that do not fit; `None`, when the run is not there.
+/// Merges latest values into the item at `key`, and returns those that do not fit; `None`, when the run does not exist.
 async fn merge_into(
     table: &dyn Table,
     (workspace, run): (&Id, &Id),
@@ -333,7 +333,7 @@ fn owned((pk, sk): (&str, &str)) -> (String, String) {
 }
 
 impl Catalog {
-    /// Records what metrics say of runs: see [`record_metrics`].
+    /// Records metrics of runs: see [`record_metrics`].
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -341,7 +341,7 @@ impl Catalog {
         record_metrics(&*self.table, workspace, noted).await
     }
 
-    /// The latest value of each metric of a run, by one query.
+    /// Reads the latest value of each metric of a run, by one query.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -353,7 +353,7 @@ impl Catalog {
         Ok(all)
     }
 
-    /// The same of some items of a page.
+    /// Decodes the run and the latest values of an item of a page.
     pub(super) fn latest_of_item(item: &Item) -> Result<(Id, BTreeMap<String, LatestValue>)> {
         let run = item.key.sk.strip_prefix("run#").and_then(|rest| rest.split('/').next());
         let run = run.and_then(|run| Id::parse(run).ok());
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(LatestValue::from_value(&without.to_value()), Some(without));
     }
 
-    /// What version 1 stores, for good.
+    /// Version 1 stays readable for good.
     #[test]
     fn the_item_of_version_1_is_read() {
         let (w, r) = ("2NBs0sLBnJxEcoDLgVnQdJkhEgV", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9");
@@ -423,7 +423,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever ingest and projectors write, in whatever order and how often, the projector's last word is the same.
+        /// In any order and number of writes by ingest and projectors, the projector's result is the same.
         #[test]
         fn the_latest_is_the_latest_in_any_order(
             events in prop::collection::vec((-2i64..3, 0i64..3, 0u32..5), 1..12),
@@ -437,7 +437,7 @@ mod tests {
             let mut latest = Latest::default();
             for (n, index) in order.iter().enumerate() {
                 let event = index.get(&events).clone();
-                // Every other one is told by ingest, which knows no place.
+                // Ingest, which knows no place, records every other one.
                 let event = match n % 2 {
                     0 => event,
                     _ => LatestValue { place: None, spans: Vec::new(), ..event },

@@ -10,16 +10,16 @@ use table::{Cursor, Direction, Index, Query, query_all};
 use super::{LatestValue, Run, Texts, latest::is_full, span::Span};
 use crate::{Catalog, MAX_PAGE};
 
-/// Which runs, and how many at a time.
+/// Filter of runs, and size of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunQuery {
-    /// The experiment, by its id; all runs of the workspace when `None`.
+    /// Id of the experiment; all runs of the workspace when `None`.
     pub experiment: Option<String>,
-    /// The most in a page, at most [`MAX_PAGE`].
+    /// Maximum runs of a page, at most [`MAX_PAGE`].
     pub limit: usize,
-    /// Continue after this, from [`RunPage::next`].
+    /// Cursor from [`RunPage::next`], after which the page begins.
     pub after: Option<Cursor>,
-    /// The newest first.
+    /// True for the newest first.
     pub newest_first: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct RunWithMetrics {
 }
 
 impl RunWithMetrics {
-    /// About how many bytes of memory it takes.
+    /// Approximate number of bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
         let name = |name: &String| size_of::<String>() + name.len();
         let texts = |all: &Texts| all.iter().map(|(key, text)| name(key) + name(text)).sum::<usize>();
@@ -50,15 +50,16 @@ impl RunWithMetrics {
 pub struct RunPage {
     /// The runs, in order.
     pub runs: Vec<RunWithMetrics>,
-    /// Where the next page begins; `None` after the last.
+    /// Cursor of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
 impl Catalog {
-    /// Runs with their latest metrics, by two queries a page, and one more for each run of an experiment that has about a hundred metrics or more.
+    /// Reads runs with their latest metrics, by two queries a page, and one more for each run of an experiment that has about a
+    /// hundred metrics or more.
     ///
     /// # Errors
-    /// `Invalid`, when the limit cannot be one; those of the table.
+    /// `Invalid`, when the limit is not valid; those of the table.
     pub async fn runs(&self, workspace: &Id, asked: &RunQuery) -> Result<RunPage> {
         if asked.limit == 0 || asked.limit > MAX_PAGE {
             return Err(Error::invalid(format!("`limit` should be 1 to {MAX_PAGE}")));
@@ -89,7 +90,7 @@ impl Catalog {
         let mut metrics = BTreeMap::<Id, BTreeMap<String, LatestValue>>::new();
         for item in query_all(&*self.table, Query { index, ..Query::table(range) }).await? {
             let (run, of_item) = Self::latest_of_item(&item)?;
-            // In the index of experiments stand first items alone.
+            // The index of experiments holds first items alone.
             let of_run = match asked.experiment.is_some() && is_full(&of_item) {
                 true => self.latest_metrics(workspace, &run).await?.metrics,
                 false => of_item,
@@ -103,8 +104,8 @@ impl Catalog {
         Ok(RunPage { runs: runs.into_iter().map(with_metrics).collect(), next: page.next })
     }
 
-    /// These runs with their latest metrics, as [`Catalog::run_with_metrics`] reads each, all at one time; `None` for one that is not
-    /// there.
+    /// Reads these runs with their latest metrics, as [`Catalog::run_with_metrics`] reads each, all at one time; `None` for one
+    /// that does not exist.
     ///
     /// # Errors
     /// Those of the table.

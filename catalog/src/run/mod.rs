@@ -1,8 +1,8 @@
-//! Runs: what a training job or an experiment is given, says and measures.
+//! Runs: parameters, tags and metrics of a training job or an experiment.
 //!
-//! A run is an item of its workspace with its parameters, which never change once they are said, and its tags, which may. Its
-//! metrics are events of the log like all others, with the fields `run` and `step`. The latest value of each is kept beside
-//! the run ([`latest`]), with the segments in which the metric stands, so that its history is a read of a range of one log
+//! A run is an item of its workspace with its parameters, which never change once they are set, and its tags, which may. Its
+//! metrics are events of the log like all others, with the fields `run` and `step`. The latest value of each is stored beside the
+//! run ([`latest`]), with the segments in which the metric stands, so that its history is a read of a range of one log
 //! ([`history`]).
 //!
 //! Runs are grouped by experiment. An experiment is known by its name, from which its id is made.
@@ -32,39 +32,40 @@ pub use self::{
 };
 use super::Catalog;
 
-/// The most bytes in the name of a parameter, a tag, a run or an experiment.
+/// Maximum bytes of the name of a parameter, a tag, a run or an experiment.
 pub const MAX_RUN_NAME_BYTES: usize = 250;
 
-/// The most bytes in the value of a parameter or a tag.
+/// Maximum bytes of the value of a parameter or a tag.
 pub const MAX_RUN_VALUE_BYTES: usize = 8_000;
 
-/// What the names of tags begin with in which Almanac itself keeps something of a run or an experiment, such as where its artifacts are.
+/// Prefix of the names of tags in which Almanac itself stores a property of a run or an experiment, such as the location of its
+/// artifacts.
 pub const OWN_TAGS: &str = "almanac.";
 
-/// The most bytes of all parameters and tags of a run together.
+/// Maximum bytes of all parameters and tags of a run together.
 pub const MAX_RUN_BYTES: usize = 256 * 1024;
 
-/// How a run is going.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunStatus {
-    /// It goes on.
+    /// In progress.
     #[default]
     Running,
-    /// It is to begin later.
+    /// To begin later.
     Scheduled,
-    /// It came to its end.
+    /// Ended normally.
     Finished,
-    /// It ended by an error.
+    /// Ended by an error.
     Failed,
-    /// It was stopped.
+    /// Stopped.
     Killed,
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Running, Self::Scheduled, Self::Finished, Self::Failed, Self::Killed];
 
-    /// Its name.
+    /// Name of the status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -75,10 +76,10 @@ impl RunStatus {
         }
     }
 
-    /// The status of a name.
+    /// Finds the status of a name.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, naming the existing ones.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -86,7 +87,7 @@ impl RunStatus {
         })
     }
 
-    /// Whether a run of this status has ended.
+    /// Returns whether a run of this status has ended.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Killed)
     }
@@ -98,64 +99,64 @@ pub type Texts = BTreeMap<String, String>;
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Its id, by which metrics name it.
+    /// Id, by which metrics name it.
     pub id: Id,
     /// The workspace.
     pub workspace: Id,
-    /// The experiment, by name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// What people call it; several runs may have one name.
+    /// Name for people; several runs may have one name.
     pub name: String,
-    /// How it is going.
+    /// Status of the run.
     pub status: RunStatus,
-    /// When it began.
+    /// Time of its start.
     pub started_at: Timestamp,
-    /// When it ended, if it has.
+    /// Time of its end, if it has ended.
     pub ended_at: Option<Timestamp>,
-    /// The run that it is a part of.
+    /// Run of which it is a part.
     pub parent: Option<Id>,
-    /// The snapshot of data that it used, by name.
+    /// Name of the snapshot of data that it used.
     pub snapshot: Option<String>,
-    /// What it was given. A value never changes once it is said.
+    /// Parameters. A value never changes once it is set.
     pub params: Texts,
-    /// What people note of it.
+    /// Tags that people give to it.
     pub tags: Texts,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// Since when it is archived, if it is.
+    /// Time since which it is archived, if it is.
     pub archived_at: Option<Timestamp>,
-    /// Counts its changes, from 1 on.
+    /// Version: counts its changes, from 1 on.
     pub version: i64,
 }
 
-/// A run to be created.
+/// Run to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewRun {
-    /// Its id, where the caller chooses it, so that the run can be created again without being there twice.
+    /// Id, if the caller chooses it, so that a repeated creation makes no second run.
     pub id: Option<Id>,
-    /// The experiment, by name; it is created when it is new.
+    /// Name of the experiment; it is created when it is new.
     pub experiment: Option<String>,
-    /// What people call it; the beginning of its id when it is not given.
+    /// Name for people; the beginning of its id by default.
     pub name: Option<String>,
-    /// When it began; now, when it is not given.
+    /// Time of its start; now by default.
     pub started_at: Option<Timestamp>,
-    /// The run that it is a part of.
+    /// Run of which it is a part.
     pub parent: Option<Id>,
-    /// The snapshot of data that it uses, by name.
+    /// Name of the snapshot of data that it uses.
     pub snapshot: Option<String>,
-    /// What it is given.
+    /// Parameters.
     pub params: Texts,
-    /// What people note of it.
+    /// Tags that people give to it.
     pub tags: Texts,
 }
 
 impl Run {
-    /// The id of its experiment.
+    /// Id of its experiment.
     pub fn experiment_id(&self) -> String {
         key::experiment_id(&self.experiment)
     }
 
-    /// Refuses a run that is archived, for those to whom such a one is deleted.
+    /// Refuses an archived run, for callers to whom an archived run is a deleted one.
     ///
     /// # Errors
     /// `Invalid`, naming it.
@@ -173,8 +174,8 @@ impl Catalog {
     /// Creates a run, and its experiment when that is new.
     ///
     /// # Errors
-    /// `NotFound`, when its parent is not there; `Conflict`, when the experiment is archived or a run has its id; `Invalid`, when a part of
-    /// it cannot be stored.
+    /// `NotFound`, when its parent does not exist; `Conflict`, when the experiment is archived or a run has its id; `Invalid`,
+    /// when a part of it cannot be stored.
     pub async fn create_run(&self, workspace: &Id, new: NewRun, now: Timestamp) -> Result<Run> {
         let experiment = new.experiment.as_deref().unwrap_or(DEFAULT_EXPERIMENT.0);
         check_texts(&new.params, &new.tags)?;
@@ -221,7 +222,7 @@ impl Catalog {
         self.find_run(workspace, run).await?.ok_or_else(|| no_run(run.as_str()))
     }
 
-    /// The run of an id as people write it.
+    /// Reads the run of an id as people write it.
     ///
     /// # Errors
     /// `NotFound`, when there is none of this id in the workspace.
@@ -230,7 +231,7 @@ impl Catalog {
         self.run(workspace, &id).await
     }
 
-    /// The run, if it is there.
+    /// Finds a run.
     ///
     /// # Errors
     /// Those of the table.
@@ -239,7 +240,7 @@ impl Catalog {
         item.as_ref().map(Run::from_item).transpose()
     }
 
-    /// The run with the latest value of each of its metrics: two reads.
+    /// Reads a run with the latest value of each of its metrics: two reads.
     ///
     /// # Errors
     /// `NotFound`, when there is none of this id in the workspace.
@@ -247,10 +248,10 @@ impl Catalog {
         self.find_with_metrics(workspace, run).await?.ok_or_else(|| no_run(run.as_str()))
     }
 
-    /// The experiment of a name, created when it is new.
+    /// Returns the experiment of a name, created when it is new.
     ///
     /// # Errors
-    /// `Invalid`, when the name cannot be one.
+    /// `Invalid`, when the name is not valid.
     pub async fn ensure_experiment(&self, workspace: &Id, name: &str, now: Timestamp) -> Result<Experiment> {
         let id = key::experiment_id(name);
         if let Some(known) = self.find_experiment(workspace, &id).await? {
@@ -269,7 +270,7 @@ fn no_run(run: &str) -> Error {
     Error::not_found(format!("there is no run `{run}` in this workspace"))
 }
 
-/// Refuses a name that cannot be one.
+/// Refuses a name that is not valid.
 pub(crate) fn check_run_name(what: &str, name: &str) -> Result<()> {
     match name.len() {
         0 => Err(Error::invalid(format!("the {what} is empty"))),

@@ -1,14 +1,14 @@
-//! In which segments of the log a metric of a run stands.
+//! Segments of the log in which a metric of a run stands.
 
 use event::{Day, Id, Kind};
 use log::key::{self, LogId};
 use table::KeyRange;
 
-/// The most spans of a metric of a run: one a day. Of one that goes on for longer, the oldest are joined, so that
-/// reading them reads what stands between them as well.
+/// Maximum spans of a metric of a run: one a day. A metric that goes on for longer has its oldest spans joined, so that reading
+/// them reads the segments between them as well.
 pub(super) const MAX_SPANS: usize = 64;
 
-/// Where a segment of metrics stands: its day, lane and number.
+/// Place of a segment of metrics: its day, lane and number.
 pub(super) type At = (Day, u8, u64);
 
 /// Segments of the log from one to another: both have the metric.
@@ -19,7 +19,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Its text: `2026-06-01/00/12>2026-06-01/00/40`.
+    /// Text of the span: `2026-06-01/00/12>2026-06-01/00/40`.
     pub(super) fn to_text(&self) -> String {
         let place = |(day, lane, seq): &At| format!("{day}/{lane:02}/{seq}");
         match self.first == self.last {
@@ -38,12 +38,12 @@ impl Span {
         Some(Self { first: place(first)?, last: place(last)? })
     }
 
-    /// The days that it is of.
+    /// First and last day of the span.
     pub(super) fn days(&self) -> (Day, Day) {
         (self.first.0, self.last.0)
     }
 
-    /// The segments, of all logs that lie between its ends.
+    /// Range of the segments of all logs that lie between its ends.
     pub(super) fn range(&self, workspace: &Id) -> KeyRange {
         let log = |(day, lane, _): &At| LogId {
             workspace: workspace.clone(),
@@ -54,14 +54,14 @@ impl Span {
         key::segments_from_to((&log(&self.first), self.first.2), (&log(&self.last), self.last.2))
     }
 
-    /// The same, up to the end of its last log.
+    /// Extends the span to the end of its last log.
     pub(super) fn open(mut self) -> Self {
         self.last.2 = key::MAX_SEQ;
         self
     }
 }
 
-/// Adds a segment to spans, which are in the order of the log; whether that changes them.
+/// Adds a segment to spans, which are in the order of the log. Returns whether they changed.
 pub(super) fn add(spans: &mut Vec<Span>, at: At) -> bool {
     if spans.iter().any(|span| span.first <= at && at <= span.last) {
         return false;
