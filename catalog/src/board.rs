@@ -178,7 +178,7 @@ impl Catalog {
     /// Reads all releases of a workspace, with their ranks.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn ranks(&self, workspace: &Id) -> Result<Vec<RankedRelease>> {
         let query = Query::table(key::releases(workspace)).only(&READ);
         query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
@@ -192,7 +192,7 @@ impl Catalog {
     /// or sweep corrects it.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn refresh_leaderboard(&self, workspace: &Id, now: Timestamp) -> Result<()> {
         let settings = self.settings(workspace).await?;
         let Some(primary) = &settings.primary_metric else {
@@ -275,7 +275,7 @@ impl Catalog {
     /// nothing if the rank is unchanged.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     async fn rank(
         &self,
         workspace: &Id,

@@ -40,7 +40,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
     /// Returns the value of `key`: the kept one, or else the result of `read`. Failures are not kept.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub async fn get(&self, key: K, now: Timestamp, read: impl Future<Output = Result<V>>) -> Result<V> {
         let read = async { read.await.map(Ok::<V, Infallible>) };
         let Ok(value) = self.get_unless_refused(key, now, read).await?;
@@ -50,7 +50,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
     /// Returns the value of `key` as [`Cached::get`] does, or the refusal of `read`. Refusals are not kept either.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub async fn get_unless_refused<R>(
         &self,
         key: K,

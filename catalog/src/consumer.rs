@@ -124,7 +124,7 @@ impl Catalog {
     /// Reads a consumer, if it has committed.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn consumer(&self, workspace: &Id, name: &str) -> Result<Option<Consumer>> {
         check_name(name)?;
         self.table.get(&key::consumer(workspace, name)).await?.as_ref().map(Consumer::from_item).transpose()
@@ -133,7 +133,7 @@ impl Catalog {
     /// Reads the consumers of a workspace, by name.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn consumers(&self, workspace: &Id) -> Result<Vec<Consumer>> {
         let items = query_all(&*self.table, Query::table(key::consumers(workspace))).await?;
         items.iter().map(Consumer::from_item).collect()
@@ -199,7 +199,7 @@ impl Catalog {
     /// Deletes a consumer; succeeds if it does not exist.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn delete_consumer(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
         self.table.delete(&key::consumer(workspace, name), Condition::None).await
@@ -208,7 +208,7 @@ impl Catalog {
     /// Reads the lag of a consumer.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn lag(&self, consumer: &Consumer) -> Result<ConsumerLag> {
         Ok(self.lags(std::slice::from_ref(consumer)).await?.remove(0))
     }
@@ -217,7 +217,7 @@ impl Catalog {
     /// follow it, and so is each segment at which some of them stopped.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn lags(&self, consumers: &[Consumer]) -> Result<Vec<ConsumerLag>> {
         let mut known: BTreeMap<Kind, Known> = BTreeMap::new();
         for consumer in consumers {

@@ -68,7 +68,7 @@ impl Catalog {
     /// Reads the value of a counter; 0 when nothing was counted.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn counter(&self, of: &EntityId, name: &str) -> Result<i64> {
         check_name(name)?;
         match self.table.get(&key::free_counter(of, name)).await? {
@@ -80,7 +80,7 @@ impl Catalog {
     /// Reads all counters of an entity, by name.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn counters(&self, of: &EntityId) -> Result<BTreeMap<String, i64>> {
         let items = query_all(&*self.table, Query::table(key::free_counters(of))).await?;
         let named = items.iter().filter_map(|item| {

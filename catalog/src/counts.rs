@@ -65,7 +65,7 @@ pub fn take_greater(into: &mut MonthCounts, from: MonthCounts) {
 /// Reads the counts in a range, month by month.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn read_counts(
     table: &dyn Table,
     range: KeyRange,
@@ -91,7 +91,7 @@ impl Catalog {
     /// Counts the events of a workspace or a release, by kind, from one month to another (such as `2013-06`), both included.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn counts(
         &self,
         workspace: &Id,
@@ -105,7 +105,7 @@ impl Catalog {
     /// Reads a workspace as [`Catalog::page`] does, with the counts of all months, by one query more.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn page_with_counts(&self, workspace: &Id) -> Result<WorkspacePage> {
         let mut page = self.page(workspace).await?;
         page.counts = Some(totals(read_counts(&*self.table, key::counters(workspace)).await?));

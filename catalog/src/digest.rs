@@ -183,7 +183,7 @@ impl Catalog {
     /// query for the follows, and [`Catalog::week_of`] once for each workspace.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn digest_of(&self, user: &Id, sight: &Sight, now: Timestamp) -> Result<Vec<WeekOf>> {
         let mut by_workspace = BTreeMap::<Id, BTreeSet<Followed>>::new();
         for Follow { followed, .. } in self.in_sight(self.follows(user).await?, sight).await? {
@@ -233,7 +233,7 @@ impl Catalog {
     /// happenings.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn week_of(&self, workspace: &Id, last: Day, now: Timestamp) -> Result<Option<WeekOf>> {
         let releases = self.ranks(workspace).await?;
         Ok(self.whole_week(workspace, releases, last, now).await?.map(WeekOf::bounded))

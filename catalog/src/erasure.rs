@@ -87,7 +87,7 @@ impl Catalog {
     /// Reads the latest erasures of a workspace, the last one first: [`MAX_ERASURES`] at most.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn erasures(&self, workspace: &Id) -> Result<Vec<Erasure>> {
         let mut query = Query::table(key::erasures(workspace)).backward().limit(MAX_ERASURES);
         let mut erasures = Vec::new();
@@ -106,7 +106,7 @@ impl Catalog {
     /// Reads the erasures of all workspaces that are not done: the workspace and the id of each.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn open_erasures(&self) -> Result<Vec<(Id, Id)>> {
         let query = Query::index(Index::Gsi1, key::OPEN_ERASURES).only(&["v"]);
         let items = query_all(&*self.table, query).await?;
@@ -116,7 +116,7 @@ impl Catalog {
     /// Writes the progress of an erasure, together with `others`. Returns false if another process was quicker.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn move_erasure(&self, erasure: &mut Erasure, others: Vec<Write>) -> Result<bool> {
         let mut writes = vec![erasure.next()];
         writes.extend(others);
@@ -129,7 +129,7 @@ impl Catalog {
     /// erasure is open.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn turn_erasure(&self, erasure: &mut Erasure, is_rewriting: bool) -> Result<bool> {
         let known = Known::load(&*self.table, &erasure.workspace).await?;
         let is_open = erasure.phase.is_open();
@@ -139,7 +139,7 @@ impl Catalog {
     /// Marks that an erasure is being worked on.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn touch_erasure(&self, erasure: &Erasure) -> Result<()> {
         let update =
             table::Update::new(key::erasure(&erasure.workspace, &erasure.id), table::Condition::Exists);
@@ -149,7 +149,7 @@ impl Catalog {
     /// Reads the keys that were erased in a workspace; returns `known`, if it is still complete.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn erased_keys(
         &self,
         workspace: &Id,

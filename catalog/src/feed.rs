@@ -184,7 +184,7 @@ impl Catalog {
     /// Returns whether the history of its model records that a release was registered.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn is_registered(&self, release: &Release) -> Result<bool> {
         let query = of_model(&release.model_id).limit(MAX_ENTRIES);
         let mut pages = Pages::of(&*self.table, query);

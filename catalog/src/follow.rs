@@ -82,7 +82,7 @@ impl Catalog {
     /// Ends a follow of a user. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn unfollow(&self, user: &Id, followed: &Followed) -> Result<bool> {
         let key = key::follow(user, followed);
         let writes = vec![
@@ -102,7 +102,7 @@ impl Catalog {
     /// Reads the follows of a user, in the order in which they began: one query of at most [`MAX_FOLLOWS`] items.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn follows(&self, user: &Id) -> Result<Vec<Follow>> {
         let items = query_all(&*self.table, Query::table(key::follows(user))).await?;
         let follows = items.iter().map(|item| Ok(Follow::from_item(item)?.1));
@@ -141,7 +141,7 @@ impl Catalog {
     /// Reads a page of all users with their follows: one query of the index.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn digest(&self, after: Option<Cursor>) -> Result<Digest> {
         let query = Query { after, ..Query::index(Index::Gsi1, key::FOLLOWS) };
         let page = self.table.query(&query).await?;

@@ -204,7 +204,7 @@ impl Catalog {
     /// Reads the live state of an environment at an instant, by one query of one item.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn live_at(&self, workspace: &Id, environment: &str, at: Timestamp) -> Result<LiveState> {
         id::check_name(environment)?;
         let until = key::live_changes_until(workspace, environment, at);
@@ -215,7 +215,7 @@ impl Catalog {
     /// Reads the present live states, by environment.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn live_now(&self, workspace: &Id) -> Result<BTreeMap<String, LiveState>> {
         let items = query_all(&*self.table, Query::table(key::lives(workspace))).await?;
         let of = |item: &Item| {
@@ -229,7 +229,7 @@ impl Catalog {
     /// Reads the live states at an instant, by environment: one read, and one of each environment.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn all_live_at(&self, workspace: &Id, at: Timestamp) -> Result<BTreeMap<String, LiveState>> {
         let environments = self.live_now(workspace).await?.into_keys();
         let state =
@@ -240,7 +240,7 @@ impl Catalog {
     /// Finds the release that was live for a model in an environment before the present one.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn live_before(
         &self,
         workspace: &Id,

@@ -120,7 +120,7 @@ impl Catalog {
     /// Removes a user or system from a group.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn remove_member(&self, group: &EntityId, member: &EntityId, now: Timestamp) -> Result<()> {
         let known = self.get(group).await?;
         let (group_key, own_key) = (key::member(group.id(), member), key::membership(member, group.id()));
@@ -175,7 +175,7 @@ impl Catalog {
     /// Removes a role of a principal.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn revoke(&self, scope: &Scope, principal: &EntityId) -> Result<()> {
         check_principal(principal)?;
         self.table
@@ -189,7 +189,7 @@ impl Catalog {
     /// Reads the roles on a workspace, on a category or on the server.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn grants(&self, scope: &Scope) -> Result<Vec<Grant>> {
         self.read_grants(key::grants(scope)).await
     }
@@ -197,7 +197,7 @@ impl Catalog {
     /// Reads the roles of a principal.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn grants_of(&self, principal: &EntityId) -> Result<Vec<Grant>> {
         self.read_grants(key::grants_of(principal)).await
     }
@@ -205,7 +205,7 @@ impl Catalog {
     /// Reads the roles that a group gives to its members: its own roles, and none while it is archived.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn grants_by(&self, group: &EntityId) -> Result<Vec<Grant>> {
         let found = self.find(group).await?;
         match found.is_some_and(|any| any.entity().archived_at.is_none()) {

@@ -56,7 +56,7 @@ impl Catalog {
     /// Puts the present names of their models and configurations into releases: a read of each model and configuration.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn name_parts(&self, entities: &mut [AnyEntity]) -> Result<()> {
         let mut releases: Vec<&mut Release> = entities
             .iter_mut()
@@ -70,7 +70,7 @@ impl Catalog {
     /// Puts the present names of their models into the releases of a leaderboard: a read of each model.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn name_models(&self, workspace: &Id, board: &mut [RankedRelease]) -> Result<()> {
         let models = board.iter().map(|of| EntityId::Model(workspace.clone(), of.model_id.clone()));
         let names = self.names(models).await?;
@@ -85,7 +85,7 @@ impl Catalog {
     /// Reads the names of those entities that exist: a read of each.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn names(&self, of: impl IntoIterator<Item = EntityId>) -> Result<Names> {
         let name = async |at: &EntityId| {
             let found = self.find(at).await?;

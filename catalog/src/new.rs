@@ -186,7 +186,7 @@ impl NewRoot {
     /// Creates the entity.
     ///
     /// # Errors
-    /// Those of [`Catalog::create`].
+    /// Errors of [`Catalog::create`].
     pub async fn create(self, kind: EntityKind, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
         let what = match kind {
             EntityKind::Category => New::Category,
@@ -204,7 +204,7 @@ impl NewWorkspace {
     /// Creates the workspace, and its category when that is new. Without attributes, an existing workspace is returned.
     ///
     /// # Errors
-    /// Those of [`Catalog::create`].
+    /// Errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
         let attributes = attributes_of(&self.attributes)?;
         if attributes.is_empty() {
@@ -224,7 +224,7 @@ impl NewModel {
     /// Creates the model.
     ///
     /// # Errors
-    /// Those of [`Catalog::create`].
+    /// Errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
         let Self { positive_label, threshold, costs, interval_level, splits, figures, .. } = self;
         let new = NewDefinition {
@@ -248,7 +248,7 @@ impl NewConfiguration {
     /// Creates the configuration.
     ///
     /// # Errors
-    /// Those of [`Catalog::create`].
+    /// Errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
         let attributes = attributes_of(&self.attributes)?;
         let workspace = catalog.workspace(&self.workspace).await?.entity.id;

@@ -32,7 +32,7 @@ impl Catalog {
     /// Reads the place of the category or workspace that `text` names, or of the workspace that contains the named entity.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn place(&self, kind: EntityKind, text: &str) -> Result<Option<Place>> {
         let mut by_id = None;
         if let Some((found, id)) = key::parse_id(text) {
@@ -89,7 +89,7 @@ impl Catalog {
     /// Finds the user, group or system that `text` names.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn principal_named(&self, kind: EntityKind, text: &str) -> Result<Option<EntityId>> {
         let mut found = None;
         if let Some((of, id)) = key::parse_id(text)

@@ -177,7 +177,7 @@ impl Catalog {
     /// Reads the quota of a workspace: one read.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn quota(&self, workspace: &Id) -> Result<Quota> {
         let item = self.table.get(&key::quota(workspace)).await?;
         item.as_ref().map(Quota::from_setting).transpose().map(Option::unwrap_or_default)
@@ -186,7 +186,7 @@ impl Catalog {
     /// Changes the quota of a workspace. Services notice within 5 seconds.
     ///
     /// # Errors
-    /// Those of `change` and of the table.
+    /// Errors of `change` and of the table.
     pub async fn change_quota(
         &self,
         workspace: &Id,

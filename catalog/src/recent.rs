@@ -41,7 +41,7 @@ impl<'a> Recent<'a> {
     /// Begins at the latest day that is projected in a version; `None`, when there is none.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn of(table: &'a dyn Table, version: u32, workspace: &'a Id) -> Result<Option<Self>> {
         let latest = Query::table(key::all_projections(workspace, version)).backward().limit(1).only(&["v"]);
         let Some(latest) = table.query(&latest).await?.items.pop() else { return Ok(None) };
@@ -65,7 +65,7 @@ impl<'a> Recent<'a> {
     /// Reads the evaluation of a day without the rows of splits; `None`, when there is none.
     ///
     /// # Errors
-    /// Those of the table; `Corrupt`, when it cannot be read.
+    /// Errors of the table; `Corrupt`, when it cannot be read.
     pub async fn evaluation(&self, day: Day) -> Result<Option<Evaluation>> {
         evaluation(self.table, self.at(day)).await
     }
@@ -73,7 +73,7 @@ impl<'a> Recent<'a> {
     /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
     ///
     /// # Errors
-    /// Those of the table; `Corrupt`, when it cannot be read.
+    /// Errors of the table; `Corrupt`, when it cannot be read.
     pub(crate) async fn numbers(&self, day: Day, figure: &AnyFigure) -> Result<Option<DayNumbers>> {
         DayNumbers::load(self.table, self.at(day), figure).await
     }
@@ -101,7 +101,7 @@ impl DayNumbers {
     /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
     ///
     /// # Errors
-    /// Those of the table; `Corrupt`, when it cannot be read.
+    /// Errors of the table; `Corrupt`, when it cannot be read.
     pub async fn load(table: &dyn Table, at: At<'_>, figure: &AnyFigure) -> Result<Option<Self>> {
         let Some(logged) = figure.logged() else {
             return Ok(evaluation(table, at).await?.map(Self::Judged));

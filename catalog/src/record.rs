@@ -16,7 +16,7 @@ use super::{
 /// Records release events: the happenings, and the live releases after them.
 ///
 /// # Errors
-/// Those of the table. It may be called again with the same events at any time.
+/// Errors of the table. It may be called again with the same events at any time.
 pub async fn record(table: &dyn Table, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
     for change in changes {
         note_release(table, workspace, change).await?;
@@ -33,7 +33,7 @@ impl Catalog {
     /// Records release events: see [`record`].
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn record(&self, workspace: &Id, changes: &[ReleaseChange]) -> Result<()> {
         record(&*self.table, workspace, changes).await
     }

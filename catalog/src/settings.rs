@@ -148,7 +148,7 @@ impl Catalog {
     /// Reads the settings of a workspace.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn settings(&self, workspace: &Id) -> Result<Settings> {
         let item = self.table.get(&key::settings(workspace)).await?;
         item.as_ref().map(Settings::from_item).transpose().map(Option::unwrap_or_default)

@@ -34,7 +34,7 @@ impl Catalog {
     /// Keeps the follows whose workspaces are in sight.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn in_sight(&self, follows: Vec<Follow>, sight: &Sight) -> Result<Vec<Follow>> {
         let mut seen = Vec::with_capacity(follows.len());
         for follow in follows {
@@ -48,7 +48,7 @@ impl Catalog {
     /// Keeps the answers in workspaces that are in sight.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn answered_in_sight(
         &self,
         answered: Vec<AnsweredReview>,
@@ -77,7 +77,7 @@ impl Catalog {
     /// Reads the workspaces that are in sight, by the age of their category and then by their own. Nothing else is read.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn workspaces_in(&self, sight: &Sight) -> Result<Vec<Workspace>> {
         let Sight::Only(scopes) = sight else { return self.workspaces().await };
         let mut found = std::collections::BTreeMap::new();
@@ -107,7 +107,7 @@ impl Catalog {
     /// Reads the categories that are in sight, the oldest first. Nothing else is read.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn categories_in(&self, scopes: &BTreeSet<Scope>) -> Result<Vec<AnyEntity>> {
         let mut found = Vec::new();
         for scope in scopes {

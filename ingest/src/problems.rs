@@ -18,7 +18,7 @@ impl Ingest {
     /// What is wrong with a batch, for every row, by its index in the batch: what [`Ingest::submit`] refuses it for.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn problems(
         &self,
         workspace: &Workspace,

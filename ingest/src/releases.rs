@@ -40,7 +40,7 @@ impl Ingest {
     /// release, and appends the event if a crash came before it.
     ///
     /// # Errors
-    /// Those of [`catalog::Catalog::create_release`] and [`Ingest::submit`].
+    /// Errors of [`catalog::Catalog::create_release`] and [`Ingest::submit`].
     pub async fn create_release(
         &self,
         workspace: &Workspace,

@@ -271,7 +271,7 @@ impl Ingest {
     /// Appends the answers of a workspace that were decided and are not appended; how many there were.
     ///
     /// # Errors
-    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.
     pub async fn finish_answers(&self, workspace: &Id) -> Result<u64> {
         let owed = self.catalog().owed_answers(workspace, self.clock().now()).await?;
         for (at, item) in &owed {

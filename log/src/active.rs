@@ -62,7 +62,7 @@ impl Active {
 /// What is active in a workspace.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
     Active::of(table.get(&key::active(workspace)).await?.as_ref())
 }
@@ -70,7 +70,7 @@ pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
 /// What `read` reads of the version of the projections that is the active one, which it returns as well.
 ///
 /// # Errors
-/// Those of `read` and of the table, and `Corrupt`.
+/// Errors of `read` and of the table, and `Corrupt`.
 pub async fn of_active<T, F: Future<Output = Result<T>>>(
     table: &dyn Table,
     workspace: &Id,

@@ -38,7 +38,7 @@ impl Compacted {
     /// That of a workspace: one read.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let Some(item) = table.get(&key::compacted(workspace)).await? else { return Ok(Self::default()) };
         item.check_version(ITEM_VERSION)?;
@@ -75,7 +75,7 @@ impl Compacted {
     /// that note days at once one may win, which costs reads; counts of both are added.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn note(&self, table: &dyn Table, workspace: &Id) -> Result<()> {
         for _ in 0..TRIES {
             let known = Self::load(table, workspace).await?;

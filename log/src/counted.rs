@@ -57,7 +57,7 @@ impl CountedTime {
 /// The time that the table has counted; `None` before the first worker.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn load(table: &dyn Table) -> Result<Option<CountedTime>> {
     let Some(item) = table.get(&key::counted_time()).await? else { return Ok(None) };
     item.check_version(ITEM_VERSION)?;

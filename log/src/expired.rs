@@ -61,7 +61,7 @@ fn day_of(item: &Item) -> Result<Day> {
 /// The mark of a day, when its events are gone.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn load(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<Expired>> {
     table.get(&key::expired(workspace, day)).await?.as_ref().map(Expired::from_item).transpose()
 }
@@ -69,7 +69,7 @@ pub async fn load(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<
 /// All marks of a workspace, by day.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn all(table: &dyn Table, workspace: &Id) -> Result<Vec<Expired>> {
     let items = query_all(table, Query::table(key::all_expired(workspace))).await?;
     items.iter().map(Expired::from_item).collect()
@@ -78,7 +78,7 @@ pub async fn all(table: &dyn Table, workspace: &Id) -> Result<Vec<Expired>> {
 /// The marks of the days from `from` to `to`, by day.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<Vec<Expired>> {
     let items = query_all(table, Query::table(key::expired_between(workspace, from, to))).await?;
     items.iter().map(Expired::from_item).collect()
@@ -87,7 +87,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
 /// The days from `from` to `to` whose events are gone.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn days(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<BTreeSet<Day>> {
     let query = Query::table(key::expired_between(workspace, from, to)).only(&["v"]);
     query_all(table, query).await?.iter().map(day_of).collect()
@@ -96,7 +96,7 @@ pub async fn days(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Resu
 /// The latest day whose events are gone.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
     let mut query = Query::table(key::all_expired(workspace)).backward().limit(1).only(&["v"]);
     loop {
@@ -115,7 +115,7 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
 /// later one holds, so that nothing is deleted too early.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -> Result<i64> {
     let key = key::noticed(workspace);
     if let Some(item) = table.get(&key).await? {
@@ -133,7 +133,7 @@ pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -
 /// Forgets when a retention was noticed: the note of a workspace that was moved is of the time of another table.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn forget_notice(table: &dyn Table, workspace: &Id) -> Result<()> {
     table.delete(&key::noticed(workspace), Condition::None).await
 }

@@ -134,7 +134,7 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<RolledS
 /// The rollups at ages of the days from `from` to `to`: one query.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<RolledStages> {
     assemble(&query_all(table, Query::table(key::rolled_between(workspace, from, to))).await?)
 }
@@ -142,7 +142,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
 /// The last age in hours of which a day has a rollup: one query.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn last_age(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<u32>> {
     let query = Query::table(key::rolled_heads(workspace, day)).only(&["v"]);
     let items = query_all(table, query).await?;
@@ -205,7 +205,7 @@ pub async fn write_again(
 /// Deletes the rollups of a day from an age on, the last one first, and the parts that no other one names: they are to be made again.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -> Result<()> {
     let (mut named, mut early) = (BTreeSet::new(), BTreeMap::new());
     for head in query_all(table, Query::table(key::rolled_heads(workspace, day))).await? {

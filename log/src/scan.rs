@@ -21,7 +21,7 @@ pub struct LogHead {
 /// log: two small reads for each, however many segments they have.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn heads(table: &dyn Table, workspace: &Id) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments(workspace)).await
 }
@@ -29,7 +29,7 @@ pub async fn heads(table: &dyn Table, workspace: &Id) -> Result<Vec<LogHead>> {
 /// The logs of the days before `day` with their heads.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn heads_before(table: &dyn Table, workspace: &Id, day: Day) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments_before(workspace, day)).await
 }
@@ -37,7 +37,7 @@ pub async fn heads_before(table: &dyn Table, workspace: &Id, day: Day) -> Result
 /// The logs of the days from `day` on with their heads.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn heads_since(table: &dyn Table, workspace: &Id, day: Day) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments_since(workspace, day)).await
 }
@@ -45,7 +45,7 @@ pub async fn heads_since(table: &dyn Table, workspace: &Id, day: Day) -> Result<
 /// The logs of one day and kind with their heads.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn heads_of_kind(table: &dyn Table, workspace: &Id, day: Day, kind: Kind) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments_of_kind(workspace, day, kind)).await
 }
@@ -53,7 +53,7 @@ pub async fn heads_of_kind(table: &dyn Table, workspace: &Id, day: Day, kind: Ki
 /// The first segment of a range: its log and its number.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn first_within(table: &dyn Table, range: KeyRange) -> Result<Option<(LogId, u64)>> {
     first(table, Query::table(range)).await
 }
@@ -61,7 +61,7 @@ pub async fn first_within(table: &dyn Table, range: KeyRange) -> Result<Option<(
 /// The last segment of a range: its log and its number.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn last_within(table: &dyn Table, range: KeyRange) -> Result<Option<(LogId, u64)>> {
     first(table, Query::table(range).backward()).await
 }
@@ -94,7 +94,7 @@ pub(crate) async fn first(table: &dyn Table, query: Query) -> Result<Option<(Log
 /// The number of the last segment of a log; 0 when it has none.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
     Ok(first(table, Query::table(key::segments_from(log, 0)).backward()).await?.map_or(0, |(_, seq)| seq))
 }
@@ -102,7 +102,7 @@ pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
 /// The first segment of a log, without its events.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for an item that is no segment.
+/// Errors of the table, and `Corrupt` for an item that is no segment.
 pub async fn first_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> {
     end_of(table, Query::table(key::segments_between(log, 1, 1))).await
 }
@@ -110,7 +110,7 @@ pub async fn first_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>>
 /// The last segment of a log, without its events.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for an item that is no segment.
+/// Errors of the table, and `Corrupt` for an item that is no segment.
 pub async fn last_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> {
     end_of(table, Query::table(key::segments_from(log, 0)).backward()).await
 }
@@ -118,7 +118,7 @@ pub async fn last_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> 
 /// The segment after `seq` in a log, without its events, if there is one already.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for an item that is no segment.
+/// Errors of the table, and `Corrupt` for an item that is no segment.
 pub async fn after(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<Segment>> {
     end_of(table, Query::table(key::segments_from(log, seq + 1))).await
 }
@@ -163,7 +163,7 @@ pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> E
 /// next read goes on from there.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for an item that is no segment.
+/// Errors of the table, and `Corrupt` for an item that is no segment.
 pub async fn grown(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Result<Vec<Segment>> {
     let query = Query::table(key::segments_between(log, first, last));
     let mut segments = Vec::new();

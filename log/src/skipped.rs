@@ -30,7 +30,7 @@ pub const BY_FEATURES: &str = "features";
 /// `counts` is true of what refused them.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn between(
     table: &dyn Table,
     workspace: &Id,

@@ -139,7 +139,7 @@ fn left_out(head: &Item, value: &Value) -> Result<(String, u64)> {
 /// Notes that of events of a day it is stated when they were known, before they are appended: from now on none of its stages counts.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn note_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
     table.put(Item::new(key::stage(workspace, day, STATED)).with("v", WHOLE), Condition::None).await
 }
@@ -147,7 +147,7 @@ pub async fn note_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<
 /// Whether that was noted of a day.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn is_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
     Ok(table.get(&key::stage(workspace, day, STATED)).await?.is_some())
 }
@@ -155,7 +155,7 @@ pub async fn is_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<bo
 /// Has the stages of a day count that were made after the last of its events: no more of them come.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn settle_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
     table.delete(&key::stage(workspace, day, STATED), Condition::None).await
 }
@@ -163,7 +163,7 @@ pub async fn settle_stated(table: &dyn Table, workspace: &Id, day: Day) -> Resul
 /// Deletes the stages of a day, and its rollups at ages.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
     for range in [key::stages_between(workspace, day, day), key::rolled_between(workspace, day, day)] {
         let mut items = query_all(table, Query::table(range).only(&["v"])).await?;
@@ -205,7 +205,7 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Stages>
 /// The stages of the days from `from` to `to`: one query.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<Stages> {
     let range = key::stages_between(workspace, from, to);
     assemble(&query_all(table, Query::table(range)).await?)
@@ -214,7 +214,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
 /// The ages in hours of which a day has stages.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSet<u32>> {
     let query = Query::table(key::stages_between(workspace, day, day)).only(&["v"]);
     let items = query_all(table, query).await?;
@@ -245,7 +245,7 @@ pub async fn write(
 /// since the turn was read; whether it was written.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), stage: &Stage) -> Result<bool> {
     put(table, turn, at, (stage, Condition::Exists)).await
 }
@@ -253,7 +253,7 @@ pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), sta
 /// Deletes the stages of a day from an age on, the last one first, so that none is missing before a later one: they are to be made again.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -> Result<()> {
     for hours in ages(table, workspace, day).await?.split_off(&from).into_iter().rev() {
         table.delete(&key::stage(workspace, day, hours), Condition::None).await?;
@@ -278,7 +278,7 @@ pub(crate) fn check_left_out(day: Day, left_out: &BTreeSet<(String, u64)>) -> Re
 /// Writes parts, then their head if the condition holds, the events of the day are there, and the turn is the same; whether it was written.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn decide(
     table: &dyn Table,
     turn: Turn,
@@ -297,7 +297,7 @@ pub(crate) async fn decide(
 /// Deletes items.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn delete_all(table: &dyn Table, items: &[Item]) -> Result<()> {
     for some in items.chunks(AT_ONCE) {
         try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
@@ -349,7 +349,7 @@ impl StagedUntil {
     /// Reads it; `None` before the first.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Option<Self>> {
         let Some(item) = table.get(&key::staged_until(workspace)).await? else { return Ok(None) };
         item.check_version(UNTIL_VERSION)?;
@@ -360,7 +360,7 @@ impl StagedUntil {
     /// Writes it in place of the one before; whether nobody else was quicker.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn write(
         table: &dyn Table,
         workspace: &Id,

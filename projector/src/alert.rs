@@ -55,7 +55,7 @@ pub struct Outcome {
 /// that this is over. A workspace in which nothing is due takes two reads, and a few more of each rule that may fire while its day goes on.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
     Ok(judge_and_name(table, catalog, workspace, now).await?.0)
 }

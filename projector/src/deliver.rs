@@ -114,7 +114,7 @@ pub(crate) fn writes<'a>(
 /// Posts all that is due, and waits until each receiver has answered or failed.
 ///
 /// # Errors
-/// Those of the table. What was claimed is tried again later.
+/// Errors of the table. What was claimed is tried again later.
 pub async fn deliver(
     table: &dyn Table,
     catalog: &Catalog,

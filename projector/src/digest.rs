@@ -48,7 +48,7 @@ impl Followers {
 /// [`Catalog::week_of`] reads of each workspace.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn tell(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Result<u64> {
     let mut due = BTreeMap::new();
     for workspace in catalog.watched_workspaces().await? {

@@ -38,7 +38,7 @@ pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
 /// `until`. Returns the days of which there are to be stages again: those that have reached an age by now, of which the stage is not what was in the logs then.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub(crate) async fn take_back(
     table: &dyn Table,
     workspace: &Id,

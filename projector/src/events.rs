@@ -47,7 +47,7 @@ impl<'a> Events<'a> {
     /// projections is folded: what is found has no key that was erased before that.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub(crate) async fn handed(
         table: &'a dyn Table,
         handover: &'a Handover,
@@ -69,7 +69,7 @@ impl<'a> Events<'a> {
     /// What there is of a log from `first` on, up to `last` at most, as [`scan::grown`] says it.
     ///
     /// # Errors
-    /// Those of [`scan::grown`].
+    /// Errors of [`scan::grown`].
     pub(crate) async fn grown(&self, log: &LogId, first: u64, last: u64) -> Result<Run> {
         if let Some((handover, erased)) = self.handed {
             let taken = handover.take(log, (first, last), erased);
@@ -132,7 +132,7 @@ impl Found {
     /// Its columns, at least those that are wanted; `wanted` is asked about each. Folds look at no other.
     ///
     /// # Errors
-    /// Those of [`Segment::unpack`].
+    /// Errors of [`Segment::unpack`].
     pub(crate) fn columns(&self, wanted: impl Fn(&str) -> bool) -> Result<Cow<'_, Columns>> {
         match self {
             Self::Stored(segment) => segment.unpack(wanted).map(Cow::Owned),

@@ -36,7 +36,7 @@ pub(crate) async fn is_begun(table: &dyn Table, version: u32, day: &WorkspaceDay
 /// Notes that a day has features.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn begin(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result<()> {
     if is_begun(table, version, day).await? {
         return Ok(());
@@ -52,7 +52,7 @@ pub(crate) async fn begin(table: &dyn Table, version: u32, day: &WorkspaceDay) -
 /// The head of what is known of the features of a day, with the predictions that it counts; `None` when it has none.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn head(
     table: &dyn Table,
     version: u32,
@@ -70,7 +70,7 @@ pub(crate) async fn head(
 /// whose features cannot be read stops its own log only, and is reported.
 ///
 /// # Errors
-/// Those of the table, `Incomplete` when segments are lost, and `Corrupt` for a breakdown that cannot be read.
+/// Errors of the table, `Incomplete` when segments are lost, and `Corrupt` for a breakdown that cannot be read.
 pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup: &Applied) -> Result<Effort> {
     let wanted = wanted(rollup);
     let is_gone = async || Ok::<_, Error>(expired::load(table, &day.workspace, day.day).await?.is_some());
@@ -113,7 +113,7 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
 /// Folds what stands between two prefixes of a day; returns how far it came, and what stopped it.
 ///
 /// # Errors
-/// Those of the table, and `Incomplete` when a log ends before `to`.
+/// Errors of the table, and `Incomplete` when a log ends before `to`.
 pub(crate) async fn fold_up_to(
     table: &dyn Table,
     day: &WorkspaceDay,

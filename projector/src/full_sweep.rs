@@ -65,7 +65,7 @@ impl Demand {
 /// Demands a sweep from the first workspace on.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn demand(table: &dyn Table, now: Timestamp) -> Result<()> {
     table.put(Demand::new(now).to_item(), Condition::None).await
 }
@@ -73,7 +73,7 @@ pub(crate) async fn demand(table: &dyn Table, now: Timestamp) -> Result<()> {
 /// The demand that there is. One that cannot be read is replaced by a new one: the sweep begins again.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn load(table: &dyn Table, now: Timestamp) -> Result<Option<Demand>> {
     let Some(item) = table.get(&key::full_sweep()).await? else { return Ok(None) };
     match Demand::from_item(&item) {
@@ -132,7 +132,7 @@ impl FullSweep {
     /// there is more to do, or `None` when the demand is another one by now.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn note(
         &mut self,
         table: &dyn Table,

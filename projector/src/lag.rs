@@ -18,7 +18,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// written where it is the greatest of the day.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn note(table: &dyn Table, workspace: &Id, closed: Timestamp) -> Result<()> {
     let version = active::load(table, workspace).await?.version;
     let first = closed.plus_seconds(-LATEST_DAYS * DAY_SECONDS).day();

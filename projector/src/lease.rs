@@ -126,7 +126,7 @@ impl Lease {
 /// All leases of a stream.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn leases(table: &dyn Table, stream: &str) -> Result<Vec<Lease>> {
     let items = query_all(table, Query::table(key::leases(stream))).await?;
     items.iter().map(|item| Lease::from_item(stream, item)).collect()

@@ -30,7 +30,7 @@ impl Shared {
     /// Notes what cannot be written: from now on it is a dead letter, and each sweep tries again.
     ///
     /// # Errors
-    /// Those of the table that may pass; then it is not noted.
+    /// Errors of the table that may pass; then it is not noted.
     pub(crate) async fn note_unwritten(&self, day: &WorkspaceDay, what: OfDay, error: &Error) -> Result<()> {
         let reason = error.to_string();
         tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac dlq` tells more");
@@ -70,7 +70,7 @@ impl Shared {
     /// Notes a segment that a projection refused: from now on it is a dead letter.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn note(&self, version: u32, stopped: &Stopped, refused: Refused) -> Result<()> {
         let letter = DeadLetter::new(version, stopped.clone(), refused, self.now());
         if dlq::record(&*self.table, &letter).await? {
@@ -91,7 +91,7 @@ impl Shared {
     /// What came of something that is done for a workspace; what cannot be done is a dead letter until it is.
     ///
     /// # Errors
-    /// Those of the table that may pass.
+    /// Errors of the table that may pass.
     pub(crate) async fn noted<T>(
         &self,
         workspace: &Id,

@@ -55,13 +55,13 @@ pub trait Append: Debug + Send + Sync {
     /// For each log that they will go to, a segment that stands before any of them.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     async fn bounds(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>>;
 
     /// Appends those that are not there yet. They are always the same under the name of a decision. Those of days that are gone are left out.
     ///
     /// # Errors
-    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.
     async fn append(
         &self,
         workspace: &Id,
@@ -73,7 +73,7 @@ pub trait Append: Debug + Send + Sync {
     /// Appends the answers of reviewers that were decided and are not appended; how many there were.
     ///
     /// # Errors
-    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.
     async fn finish_answers(&self, workspace: &Id) -> Result<u64>;
 }
 
@@ -94,7 +94,7 @@ pub struct Resolved {
 /// the predictions of all that waits, and has appended what is found.
 ///
 /// # Errors
-/// Those of the table, and of `append`; `Corrupt`, after all else was done. It may be called again at any time.
+/// Errors of the table, and of `append`; `Corrupt`, after all else was done. It may be called again at any time.
 pub async fn resolve(
     table: &dyn Table,
     catalog: &Catalog,

@@ -151,7 +151,7 @@ pub(crate) async fn rebuild_touched(
 /// Deletes what a rebuild that was broken off has left of the versions before the active one.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn delete_before_active(table: &dyn Table, workspace: &Id, pace: &Pace) -> Result<()> {
     let found = active::load(table, workspace).await?;
     match found.building.is_none() && found.oldest < found.version {

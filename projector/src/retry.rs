@@ -66,7 +66,7 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
 /// Tries again what could not be written, and deletes its letter if it can be now.
 ///
 /// # Errors
-/// Those of the table that may pass.
+/// Errors of the table that may pass.
 pub async fn projection(table: &dyn Table, letter: &Unwritten) -> Result<Retried> {
     match written(table, letter).await {
         Ok(None) => {}
@@ -109,7 +109,7 @@ async fn still_unrecorded(
 /// Tries again what could not be done, and deletes its letter if it can be now.
 ///
 /// # Errors
-/// Those of the table that may pass.
+/// Errors of the table that may pass.
 pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Timestamp) -> Result<Retried> {
     let workspace = &letter.workspace;
     let doing = async {

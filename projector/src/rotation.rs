@@ -36,7 +36,7 @@ fn turn(all: &BTreeSet<Id>, cursor: Option<&Id>, count: usize) -> Vec<Id> {
 /// The workspaces whose turn it is.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn next(table: &dyn Table, all: &BTreeSet<Id>, every: Duration) -> Result<Vec<Id>> {
     let item = table.get(&key::sweep_cursor()).await?;
     // A cursor that cannot be read is none: the round begins again.
@@ -47,7 +47,7 @@ pub(crate) async fn next(table: &dyn Table, all: &BTreeSet<Id>, every: Duration)
 /// Notes that these have had their turn.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn note(table: &dyn Table, turn: &[Id]) -> Result<()> {
     let Some(last) = turn.last() else { return Ok(()) };
     let item = Item::new(key::sweep_cursor()).with("v", ITEM_VERSION).with("after", last.as_str());

@@ -77,7 +77,7 @@ pub struct Status {
 /// Looks at everything. It costs what a sweep costs, and for each workspace the evaluations of a week.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn status(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Result<Status> {
     let mut status = Status { workers: heartbeats(table).await?, ..Status::default() };
     for workspace in catalog.workspaces().await? {
@@ -149,7 +149,7 @@ pub(crate) async fn ages(
 /// of the last week; `None`, when none is. No segment of a log says an earlier time than the one before it.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn ahead(table: &dyn Table, workspace: &Id, now: Timestamp) -> Result<Option<(LogId, Duration)>> {
     let mut furthest: Option<(Duration, LogId)> = None;
     for head in scan::heads_since(table, workspace, now.plus_seconds(-AHEAD_SECONDS).day()).await? {

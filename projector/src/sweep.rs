@@ -39,7 +39,7 @@ pub struct Behind {
 /// which version is active; and the definitions. It skips from log to log, so it finds unannounced lanes.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
     sweep_version(table, active::load(table, workspace).await?.version, workspace).await
 }
@@ -47,7 +47,7 @@ pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
 /// Finds what is behind in one version of a workspace's projections.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Behind> {
     let mut comparison = Comparison::new(table, workspace);
     comparison.compare(key::segments(workspace), key::all_projections(workspace, version)).await?;
@@ -58,7 +58,7 @@ pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> R
 /// on those, that is one read.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn sweep_days(
     table: &dyn Table,
     version: u32,

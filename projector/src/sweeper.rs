@@ -117,7 +117,7 @@ impl Shared {
     /// Sweeps a workspace and does what is to be done in it now and then; returns how many segments are behind.
     ///
     /// # Errors
-    /// Those of the table that may pass. Other errors are reported, and hold up no other workspace.
+    /// Errors of the table that may pass. Other errors are reported, and hold up no other workspace.
     async fn tend(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>, mark: u64) -> Result<u64> {
         let tending = async {
             // Also after a restart it is known what could not be done.
@@ -216,7 +216,7 @@ impl Shared {
     /// Goes on with the sweep that the table demands, by some workspaces; whether there are more.
     ///
     /// # Errors
-    /// Those of the table. Called again, it goes on.
+    /// Errors of the table. Called again, it goes on.
     async fn sweep_further(&self, sweep: &mut Option<FullSweep>) -> Result<bool> {
         if self.is_demanded.swap(false, Ordering::Relaxed)
             && let Err(error) = self.look_up(sweep).await

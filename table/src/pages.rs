@@ -21,7 +21,7 @@ impl<'a> Pages<'a> {
     /// The items of the next page, which may be none; `None` after the last.
     ///
     /// # Errors
-    /// Those of [`Table::query`]. Then there are no more pages.
+    /// Errors of [`Table::query`]. Then there are no more pages.
     pub async fn next(&mut self) -> Result<Option<Vec<Item>>> {
         let Some(query) = self.rest.take() else { return Ok(None) };
         let page = self.table.query(&query).await?;
@@ -33,7 +33,7 @@ impl<'a> Pages<'a> {
 /// All items of a query, page after page.
 ///
 /// # Errors
-/// Those of [`Table::query`].
+/// Errors of [`Table::query`].
 pub async fn query_all(table: &dyn Table, query: Query) -> Result<Vec<Item>> {
     let (mut pages, mut items) = (Pages::of(table, query), Vec::new());
     while let Some(page) = pages.next().await? {

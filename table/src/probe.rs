@@ -7,7 +7,7 @@ use crate::{Condition, Item, Key, Table};
 /// Asks the table for the item at `key`, which is never there: whether it answers at all.
 ///
 /// # Errors
-/// Those of [`Table::get`].
+/// Errors of [`Table::get`].
 pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
     table.get(key).await.map(drop)
 }
@@ -16,7 +16,7 @@ pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
 /// is never read.
 ///
 /// # Errors
-/// Those of [`Table::put`].
+/// Errors of [`Table::put`].
 pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
     let item = Item::new(key).with("v", 1).with("at", now.micros());
     table.put(item, Condition::None).await

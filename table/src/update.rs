@@ -85,7 +85,7 @@ impl Tries<'_> {
 /// What a conditional write returned; `None`, when somebody else was quicker.
 ///
 /// # Errors
-/// Those of the write but `Conflict`.
+/// Errors of the write but `Conflict`.
 pub fn unless_overtaken<T>(written: Result<T>) -> Result<Option<T>> {
     match written {
         Ok(made) => Ok(Some(made)),
@@ -108,7 +108,7 @@ impl Condition {
 /// quicker. Returns what `change` returned at last.
 ///
 /// # Errors
-/// Those of `change` and of the table; [`Policy::kind`], when all attempts were overtaken; `Corrupt`, when the item has
+/// Errors of `change` and of the table; [`Policy::kind`], when all attempts were overtaken; `Corrupt`, when the item has
 /// no `ver`.
 pub async fn update<T, F: Future<Output = Result<Change<T>>>>(
     table: &dyn Table,

@@ -46,7 +46,7 @@ impl Catalog {
     /// Reads the alert rules of a workspace, and its webhooks: one read.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn alerts(&self, workspace: &Id) -> Result<Alerts> {
         let stored = self.table.get(&key::alert_rules(workspace)).await?;
         Ok(stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default().into())
@@ -55,7 +55,7 @@ impl Catalog {
     /// Reads the alert rules of a workspace, by name: one read.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn alert_rules(&self, workspace: &Id) -> Result<Vec<AlertRule>> {
         Ok(self.alerts(workspace).await?.rules)
     }
@@ -63,7 +63,7 @@ impl Catalog {
     /// Reads the workspaces that have alert rules, had some, or have a webhook to which digests are posted: one query.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn watched_workspaces(&self) -> Result<Vec<Id>> {
         let all = Query::index(Index::Gsi1, key::ALERT_RULES).only(&["v"]);
         let all = query_all(&*self.table, all).await?;

@@ -63,7 +63,7 @@ impl Catalog {
     /// Reads the value that a rule watches, as of now, for each day of a window.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn readings(
         &self,
         workspace: &Id,

@@ -23,7 +23,7 @@ impl Catalog {
     /// the predicted values of releases. Returns the number of items and answers written.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`. It may be called again.
+    /// Errors of the table, and `Corrupt`. It may be called again.
     pub async fn erase_in_reviews(
         &self,
         workspace: &Id,

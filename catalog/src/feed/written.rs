@@ -37,7 +37,7 @@ async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&st
 /// Item of an alert, for the followers of the workspace or the model.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Result<Item> {
     let item = Item::new(key::happening(workspace, alert.at, ALERT, &alert.name, ""))
         .with("v", ITEM_VERSION)
@@ -55,7 +55,7 @@ pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Res
 /// Reads the model of an alert of an instant; `None`, when it has none, or there is no such alert.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn model_of_alert(
     table: &dyn Table,
     workspace: &Id,
@@ -69,7 +69,7 @@ pub async fn model_of_alert(
 /// Item of a decided comparison, for the followers of the workspace or the model.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn decision_item(table: &dyn Table, workspace: &Id, decision: &Decision) -> Result<Item> {
     let Decision { at, model, challenger, environment, text } = decision;
     let item = Item::new(key::happening(workspace, *at, DECIDED, challenger, environment))

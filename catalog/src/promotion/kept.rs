@@ -130,7 +130,7 @@ impl Catalog {
     /// with the reason.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn note_promotion(
         &self,
         workspace: &Id,
@@ -150,7 +150,7 @@ impl Catalog {
     /// Returns whether a release event was recorded as a change of the live releases.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn is_recorded(&self, workspace: &Id, change: &ReleaseChange) -> Result<bool> {
         let Some(environment) = &change.environment else { return Ok(false) };
         let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
@@ -160,7 +160,7 @@ impl Catalog {
     /// Returns whether a release of a model was live in an environment, according to the latest 1,000 changes.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn was_live(
         &self,
         workspace: &Id,

@@ -198,7 +198,7 @@ impl Catalog {
     /// Reads the pairs of an arena, by their numbers; at most [`MAX_ARENA_PAIRS`]. One query.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn arena_pairs(&self, workspace: &Id, review: &Id) -> Result<Vec<ArenaPair>> {
         let items = query_all(&*self.table, Query::table(key::arena_pairs(workspace, review))).await?;
         items.iter().map(ArenaPair::from_item).collect()
@@ -207,7 +207,7 @@ impl Catalog {
     /// Reads the releases of a workspace that are live anywhere, of one model or of all.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn live_releases(&self, workspace: &Id, model: Option<&str>) -> Result<BTreeSet<String>> {
         let of = |(name, _): &(String, _)| model.is_none_or(|model| model == name);
         let live = self.live_now(workspace).await?.into_values().flatten();
@@ -217,7 +217,7 @@ impl Catalog {
     /// Returns whether two live releases have no pair in an arena of live releases. Two queries; none for any other review.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn lacks_pairs(&self, workspace: &Id, review: &Review) -> Result<bool> {
         if review.spec.arena.as_ref().is_none_or(|arena| !arena.releases.is_empty()) {
             return Ok(false);

@@ -343,7 +343,7 @@ impl Catalog {
     /// Reads the reviews of a workspace, by name.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn reviews(&self, workspace: &Id) -> Result<Vec<Review>> {
         let items = query_all(&*self.table, Query::table(key::reviews(workspace))).await?;
         items.iter().map(Review::from_item).collect()
@@ -353,7 +353,7 @@ impl Catalog {
     /// pair.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn review_items(&self, workspace: &Id, review: &Id) -> Result<Vec<(u32, ReviewItem)>> {
         let items =
             query_all(&*self.table, Query::table(key::review_items_from(workspace, review, 0))).await?;
@@ -363,7 +363,7 @@ impl Catalog {
     /// Deletes a review; succeeds if it does not exist. Its items are served no more and expire; appended outcomes stay.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn delete_review(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
         self.table.delete(&key::review(workspace, name), Condition::None).await

@@ -131,7 +131,7 @@ impl Catalog {
     /// Gives an item back without an answer. Its reviewer is not shown it again.
     ///
     /// # Errors
-    /// Those of [`Catalog::review_standing`]; `Conflict`, when it changed meanwhile.
+    /// Errors of [`Catalog::review_standing`]; `Conflict`, when it changed meanwhile.
     pub async fn give_back(&self, at: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
         let (Standing::Open(item) | Standing::Answered(item)) =
             self.review_standing(at, by, None, now).await?;
@@ -147,7 +147,7 @@ impl Catalog {
     /// Decides the answer to an item that is unchanged since it was read; `None`, when it changed.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn decide_answer(
         &self,
         at: &ReviewItemId,
@@ -168,7 +168,7 @@ impl Catalog {
     /// Records that the outcome of an answered item is appended, and the answer of its reviewer. It may be called again.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn note_appended(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<()> {
         let Some(answer) = &item.answer else { return Ok(()) };
         let given = GivenAnswer {
@@ -195,7 +195,7 @@ impl Catalog {
     /// decided.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn owed_answers(
         &self,
         workspace: &Id,

@@ -78,7 +78,7 @@ impl Catalog {
     /// Finds the experiment of an id.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn find_experiment(&self, workspace: &Id, id: &str) -> Result<Option<Experiment>> {
         let item = self.table.get(&key::experiment(workspace, id)).await?;
         item.as_ref().map(Experiment::from_item).transpose()
@@ -96,7 +96,7 @@ impl Catalog {
     /// Reads all experiments of a workspace, by age.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn experiments(&self, workspace: &Id) -> Result<Vec<Experiment>> {
         let items = query_all(&*self.table, Query::table(key::experiments(workspace))).await?;
         let mut all = items.iter().map(Experiment::from_item).collect::<Result<Vec<_>>>()?;

@@ -179,7 +179,7 @@ impl Catalog {
     /// distinguishes values. Skipped segments are left out.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn not_in_logs<'a, K: Ord>(
         &self,
         run: &Run,

@@ -269,7 +269,7 @@ impl Noted {
 /// run was deleted. Returns the number of metrics that have no room beside their runs.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn record_metrics(table: &dyn Table, workspace: &Id, noted: Noted) -> Result<usize> {
     let mut left_out = 0;
     for (run, latest) in noted.runs {
@@ -336,7 +336,7 @@ impl Catalog {
     /// Records metrics of runs: see [`record_metrics`].
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn record_metrics(&self, workspace: &Id, noted: Noted) -> Result<usize> {
         record_metrics(&*self.table, workspace, noted).await
     }
@@ -344,7 +344,7 @@ impl Catalog {
     /// Reads the latest value of each metric of a run, by one query.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn latest_metrics(&self, workspace: &Id, run: &Id) -> Result<Latest> {
         let mut all = Latest::default();
         for item in query_all(&*self.table, Query::table(key::latest_of(workspace, run))).await? {

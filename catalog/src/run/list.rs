@@ -108,7 +108,7 @@ impl Catalog {
     /// that does not exist.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn runs_with_metrics(
         &self,
         workspace: &Id,

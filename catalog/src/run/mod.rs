@@ -234,7 +234,7 @@ impl Catalog {
     /// Finds a run.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn find_run(&self, workspace: &Id, run: &Id) -> Result<Option<Run>> {
         let item = self.table.get(&key::run(workspace, run)).await?;
         item.as_ref().map(Run::from_item).transpose()

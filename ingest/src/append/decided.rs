@@ -17,7 +17,7 @@ impl Appender {
     /// made.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn bounds_of_decided(
         &self,
         workspace: &Id,
@@ -33,7 +33,7 @@ impl Appender {
     /// log that was known when it was decided, a segment that stands before any of them.
     ///
     /// # Errors
-    /// Those of the table. After an error the same call may be made again.
+    /// Errors of the table. After an error the same call may be made again.
     pub async fn append_decided(
         &self,
         workspace: &Id,

@@ -17,7 +17,7 @@ const SHOWN_CHARS: usize = 40;
 /// Says what differs between the batch of a claim and the one that came now.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(super) async fn difference(
     table: &dyn Table,
     claim: &Claim,

@@ -64,7 +64,7 @@ impl Quotas {
     /// token.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn charge(
         &self,
         workspace: &Id,

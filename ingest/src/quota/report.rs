@@ -135,7 +135,7 @@ impl Others {
 /// Tells the other processes what this one used of a quota, and `accounts` what the other ones did.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(super) async fn exchange(
     table: &dyn Table,
     accounts: &Accounts,

@@ -23,7 +23,7 @@ pub struct Head {
 /// The last record of a trail.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn head(table: &dyn Table, trail: &Trail) -> Result<Head> {
     let query = Query::table(key::audit_records(trail, 0)).backward().limit(1);
     Ok(match table.query(&query).await?.items.first().map(Record::from_item).transpose()? {
@@ -35,7 +35,7 @@ pub async fn head(table: &dyn Table, trail: &Trail) -> Result<Head> {
 /// The records of a trail from the number `first` on, at most `limit`.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn records(table: &dyn Table, trail: &Trail, first: u64, limit: usize) -> Result<Vec<Record>> {
     let mut query = Query::table(key::audit_records(trail, first)).limit(limit);
     let mut records = Vec::new();
@@ -56,7 +56,7 @@ pub async fn records(table: &dyn Table, trail: &Trail, first: u64, limit: usize)
 /// as many records as the trail has halves, since their times never fall.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn first_since(table: &dyn Table, trail: &Trail, from: Timestamp) -> Result<u64> {
     let head = head(table, trail).await?;
     let (mut low, mut high) = (1, head.seq + 1);
@@ -89,7 +89,7 @@ pub type KnownRecord = (u64, Digest);
 /// at its end, or rewritten as a whole, is seen only by a record that is known from an earlier check.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn verify(table: &dyn Table, trail: &Trail, known: Option<KnownRecord>) -> Result<Checked> {
     let mut found = Checked { records: 0, digest: [0; 32], broken: None };
     let mut at = Timestamp::default();

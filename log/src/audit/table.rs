@@ -77,7 +77,7 @@ fn time_of(table: &dyn Table) -> Timestamp {
 /// Records something that changes no item, such as attempts that were refused.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn note(
     table: &dyn Table,
     trail: &Trail,

@@ -14,7 +14,7 @@ use super::{DeadLetter, LetterState, find_version, list_version};
 /// All dead letters of a workspace, in the version that is read and in the one that is built: one for each segment.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> {
     list_of(table, active::load(table, workspace).await?, workspace).await
 }

@@ -134,7 +134,7 @@ impl<'a> Round<'a> {
     /// Looks for the predictions of some segments, in their order, or carries out what was decided about them before; whether to go on.
     ///
     /// # Errors
-    /// Those of the table, and of `append`; `Corrupt`, after the rest was done.
+    /// Errors of the table, and of `append`; `Corrupt`, after the rest was done.
     pub(super) async fn resolve(
         &self,
         some: Vec<(PendingSegment, Waiting)>,

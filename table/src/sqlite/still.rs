@@ -28,7 +28,7 @@ impl Still {
     /// The state of the file at `path` now. What has expired by `now` is not in it.
     ///
     /// # Errors
-    /// Those of opening the file.
+    /// Errors of opening the file.
     pub(super) fn open(path: &Path, now: Timestamp) -> Result<Self> {
         let connection = connection(path)?;
         Ok(Self { path: path.to_owned(), now, connection: Arc::new(Mutex::new(connection)) })
@@ -38,7 +38,7 @@ impl Still {
 /// A connection whose transaction sees the file as it is now.
 ///
 /// # Errors
-/// Those of opening the file.
+/// Errors of opening the file.
 pub(super) fn connection(path: &Path) -> Result<Connection> {
     // It looks whether the file is ours.
     drop(open::writer(path, Create::Never, BUSY_TIMEOUT)?);
