@@ -1,4 +1,4 @@
-//! A batch: the events of one request, checked and in columns.
+//! Batches: the events of one request, checked and in columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,40 +10,40 @@ use crate::limits::{MAX_BATCH_DAYS, MAX_IDEMPOTENCY_KEY_BYTES};
 /// Events of one kind that are appended together or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// What they are.
+    /// Kind of the events.
     pub kind: Kind,
     /// The events.
     pub columns: Columns,
-    /// The day that each of them belongs to; of one that waits, the day on which it was read.
+    /// Day to which each event belongs; for a waiting one, the day on which it was read.
     pub days: Vec<Day>,
-    /// Which of them wait, since they do not say which prediction they judge; empty where none does.
+    /// True for each event that waits, since it does not name the prediction that it judges; empty when none waits.
     pub waits: Vec<bool>,
-    /// Where each of them stood in the request or file, from 1.
+    /// Position of each event in the request or file, from 1.
     pub numbers: Vec<u64>,
-    /// The id that the event gives itself, when it came alone. It is not stored.
+    /// Id that a single event gives itself. It is not stored.
     pub event_id: Option<String>,
 }
 
-/// What is wrong with a row: its index, the field and the message.
+/// Fault of a row: its index, the field and the message.
 pub(crate) type RowIssue = (usize, &'static str, String);
 
-/// The events of a batch that belong to one day, or that wait.
+/// Events of a batch that belong to one day, or that wait.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The events.
     pub columns: Columns,
-    /// Where each of them stood in the request or file, from 1.
+    /// Position of each event in the request or file, from 1.
     pub numbers: Vec<u64>,
 }
 
-/// What stands in a digest for the day of an event that waits.
+/// Number that stands in a digest for the day of a waiting event.
 const NO_DAY: i32 = i32::MIN;
 
-/// The events of a batch by the day that they belong to; under none of them those that wait.
+/// Events of a batch by the day to which they belong; waiting ones have no day.
 pub type Parts = BTreeMap<Option<Day>, Part>;
 
 impl Part {
-    /// The events at these rows.
+    /// Takes the events at these rows.
     pub fn take(&self, rows: &[usize]) -> Self {
         Self {
             columns: self.columns.take(rows),
@@ -52,21 +52,21 @@ impl Part {
     }
 }
 
-/// Why a request was refused. Nothing of it was stored.
+/// Reason for refusing a request. Nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Some rows are wrong.
     Rows {
-        /// The first of them.
+        /// First of the faults.
         errors: Vec<RowProblem>,
-        /// How many there are.
+        /// Number of faults.
         error_count: usize,
     },
     /// The request as a whole is wrong.
     Whole(String),
     /// The request is larger than a limit.
     TooLarge(String),
-    /// There is no memory left for what the request becomes: others hold it now.
+    /// No memory is left for the decoded request: other requests hold it now.
     NoRoom,
 }
 
@@ -94,12 +94,12 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Batch {
-    /// How many events there are.
+    /// Number of events.
     pub fn rows(&self) -> usize {
         self.columns.rows
     }
 
-    /// The events at these rows.
+    /// Takes the events at these rows.
     pub fn take(&self, rows: &[usize]) -> Self {
         Self {
             kind: self.kind,
@@ -111,12 +111,12 @@ impl Batch {
         }
     }
 
-    /// Whether a row waits until it is found which prediction it judges.
+    /// Returns whether a row waits until the prediction that it judges is found.
     pub fn is_waiting(&self, row: usize) -> bool {
         self.waits.get(row).is_some_and(|waits| *waits)
     }
 
-    /// Why a row cannot have been known at an instant as which it is stated, as of `now`.
+    /// Returns why a row cannot have been known at its stated instant, as of `now`.
     pub fn not_known(&self, row: usize, at: Timestamp, now: Timestamp) -> Option<RowProblem> {
         let name = self.kind.time_field();
         let own =
@@ -134,7 +134,7 @@ impl Batch {
         Some(RowProblem { row: self.numbers[row], field: Some(name.into()), message })
     }
 
-    /// Which of some rows wait; empty where none does.
+    /// Flags of the waiting ones among some rows; empty when none waits.
     fn waiting(&self, rows: &[usize]) -> Vec<bool> {
         match rows.iter().any(|row| self.is_waiting(*row)) {
             true => rows.iter().map(|row| self.is_waiting(*row)).collect(),
@@ -142,7 +142,7 @@ impl Batch {
         }
     }
 
-    /// The events of each day, and under no day those that wait.
+    /// Splits the events by day, with the waiting ones under no day.
     pub fn into_parts(self) -> Parts {
         let mut rows = BTreeMap::<Option<Day>, Vec<usize>>::new();
         for (row, day) in self.days.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Batch {
         rows.into_iter().map(part).collect()
     }
 
-    /// The batch, cut wherever the next row would be of one day too many.
+    /// Splits the batch before each row that would add one day too many.
     pub fn by_days(self) -> Vec<Self> {
         let mut cuts = Vec::new();
         let mut days = BTreeSet::<Day>::new();
@@ -193,16 +193,16 @@ impl Batch {
         cuts.into_iter().map(part).collect()
     }
 
-    /// A digest of the events: equal for equal events, whatever format they came in.
+    /// Digest of the events: equal for equal events in any format.
     pub fn digest(&self) -> String {
-        // What waits is the same on whichever day it comes.
+        // A waiting event has the same digest on any day.
         let day = |row: usize| if self.is_waiting(row) { NO_DAY } else { self.days[row].number() };
         let days: Vec<i32> = (0..self.days.len()).map(day).collect();
         content::digest(self.kind, &self.columns, &days)
     }
 }
 
-/// Refuses an idempotency key that is too long, or has other characters than it may.
+/// Refuses an idempotency key that is too long, or has a character that is not allowed.
 pub(crate) fn check_idempotency_key(key: &str) -> Result<(), Refused> {
     if key.is_empty()
         || key.len() > MAX_IDEMPOTENCY_KEY_BYTES
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// What a digest is, an entry at a time.
+    /// Computes the digest by its definition, an entry at a time.
     fn by_definition(batch: &Batch) -> String {
         let mut bytes = batch.kind.letter().as_bytes().to_vec();
         bytes.extend((batch.rows() as u64).to_le_bytes());

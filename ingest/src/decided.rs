@@ -1,4 +1,4 @@
-//! Appends outcomes of which the projector decided what they judge.
+//! Appends outcomes after the projector decided which predictions they judge.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use log::key::{DecisionId, LogId};
 use crate::{Batch, Ingest};
 
 impl Ingest {
-    /// For each log that decided outcomes will go to, a segment that stands before any of them.
+    /// Reads, for each log that decided outcomes will go to, a segment that stands before any of them.
     ///
     /// # Errors
     /// As [`Ingest::append_decided`].
@@ -17,7 +17,7 @@ impl Ingest {
         self.bounds_of(workspace, (Kind::Outcomes, outcomes)).await
     }
 
-    /// The same of events of any kind that were decided.
+    /// Reads such segments for decided events of any kind.
     pub(crate) async fn bounds_of(
         &self,
         workspace: &Id,
@@ -27,8 +27,9 @@ impl Ingest {
         self.appender.bounds_of_decided(workspace, &lanes, outcomes).await
     }
 
-    /// Appends what is missing of the outcomes of a decision, which are always the same; how many that was. Those of days that are gone
-    /// are left out. `after` names, for each log that was known when it was decided, a segment that stands before any of them.
+    /// Appends the missing outcomes of a decision, which are always the same, and returns their number. Outcomes of days that are
+    /// gone are left out. `after` names, for each log known at the time of the decision, a segment that stands before any of
+    /// them.
     ///
     /// # Errors
     /// `Conflict`, when the workspace is being deleted; `NotFound`, when it was; those of the table. It may be called again.
@@ -46,8 +47,8 @@ impl Ingest {
         self.appender.append_decided(workspace, &lanes, (id, outcomes), after).await
     }
 
-    /// The events of days that have their events, as a batch. All rows of a day are left out or none, so what goes to a log is
-    /// always the same. Outcomes are of the day that they judge.
+    /// Returns the events of days that still have their events, as a batch. All rows of a day are left out or none, so a log
+    /// always gets the same rows. Outcomes belong to the day that they judge.
     pub(crate) async fn kept_of(
         &self,
         workspace: &Id,

@@ -1,4 +1,4 @@
-//! What release events may say of how predictions are judged.
+//! Definitions in release events.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::{
     definitions::SAYS_NOTHING,
 };
 
-/// The days to which a batch adds definitions.
+/// Days to which a batch adds definitions.
 pub(crate) fn days_of(batch: &Batch) -> BTreeSet<Day> {
     let action = (batch.kind == Kind::Releases).then(|| batch.columns.column("action")).flatten();
     let defines = |row: usize| action.and_then(|action| action.text(row)) == Some(Action::Define.name());
     (0..batch.rows()).filter(|row| defines(*row)).map(|row| batch.days[row]).collect()
 }
 
-/// The text of a field of an event.
+/// Text of a field of an event.
 pub(crate) fn text<'a>(batch: &'a Batch, name: &str, row: usize) -> Option<&'a str> {
     batch.columns.column(name)?.text(row)
 }
@@ -30,19 +30,19 @@ fn has(batch: &Batch, name: &str, row: usize) -> bool {
     text(batch, name, row).is_some() || number(batch, name, row).is_some()
 }
 
-/// The change of a definition that an event makes.
+/// Change of a definition that an event makes.
 fn change(batch: &Batch, row: usize) -> Result<DefinitionChange> {
     DefinitionChange::read(|name| text(batch, name, row), |name| number(batch, name, row))
 }
 
-/// Why the definition that an event makes does not belong to the release, as that is judged from its day on.
+/// Returns why the definition of an event does not fit the release, as that is judged from the event's day on.
 pub(crate) fn misfit(batch: &Batch, row: usize, release: &str, known: &Definitions) -> Option<RowIssue> {
     let change = change(batch, row).ok()?;
     let error = known.changed_by(release, &change).err()?;
     Some((row, "task", error.to_string()))
 }
 
-/// What is wrong with the definition that an event makes, or has and should not.
+/// Returns the fault of the definition of an event, or of one that should not be there.
 pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Option<RowIssue> {
     match action.map(Action::effect) {
         Some(Effect::Defines) => {
@@ -73,13 +73,13 @@ pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Opti
     }
 }
 
-/// Whether two texts of a field are one label.
+/// Returns whether two texts of a field are one label.
 fn is_label(name: &str, one: &str, other: &str) -> bool {
     name == "positive_label" && same_label(one, other)
 }
 
-/// Why a release cannot be registered as an event says: its name stays with another model, or it says another
-/// definition than it begins with.
+/// Returns why a release cannot be registered by an event: its name belongs to another model, or the event has another definition
+/// than the one it begins with.
 pub(crate) fn differs(
     batch: &Batch,
     row: usize,

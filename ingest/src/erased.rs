@@ -1,7 +1,8 @@
-//! Keys that were erased: no event of them is stored any more.
+//! Erased keys: no event of them is stored any more.
 //!
-//! They are looked up twice: when a batch is checked, so that its rows are refused by their numbers, and right before its segments are
-//! put, since a batch may wait for long in between. What is looked up may be [`CACHED_SECONDS`] old, which an erasure waits for.
+//! They are looked up twice: when a batch is checked, so that its rows are refused by their numbers, and right before its
+//! segments are put, since a batch may wait for long in between. The looked-up keys may be [`CACHED_SECONDS`] old, which an
+//! erasure waits for.
 
 use std::{
     collections::HashMap,
@@ -18,12 +19,12 @@ use crate::{
     service::Ingest,
 };
 
-/// Of how many workspaces the erased keys are kept.
+/// Maximum workspaces whose erased keys are cached.
 const MAX_KEPT: usize = 10_000;
 
 type Kept = HashMap<Id, (Arc<ErasedKeys>, Instant)>;
 
-/// The erased keys of workspaces, as they were some seconds ago at most.
+/// Erased keys of workspaces, at most some seconds old.
 #[derive(Debug)]
 pub(crate) struct Erased {
     catalog: Catalog,
@@ -35,7 +36,7 @@ impl Erased {
         Self { catalog, kept: Mutex::default() }
     }
 
-    /// Those of a workspace; the same ones as long as there are no others.
+    /// Returns the keys of a workspace; the same object as long as they are unchanged.
     pub(crate) async fn of(&self, workspace: &Id) -> Result<Arc<ErasedKeys>> {
         let known = self.lock().get(workspace).cloned();
         if let Some((keys, since)) = &known
@@ -43,7 +44,7 @@ impl Erased {
         {
             return Ok(Arc::clone(keys));
         }
-        // Before the read: what it finds may be as old as its beginning.
+        // Taken before the read: its result may be as old as its beginning.
         let since = Instant::now();
         let keys = self.catalog.erased_keys(workspace, known.map(|(keys, _)| keys)).await?;
         let mut kept = self.lock();
@@ -59,7 +60,7 @@ impl Erased {
     }
 }
 
-/// The rows, from one on, with a key that was erased.
+/// Finds the rows, from one on, with an erased key.
 pub(crate) fn erased_rows<'a>(
     keys: &'a ErasedKeys,
     kind: Kind,
@@ -73,7 +74,7 @@ pub(crate) fn erased_rows<'a>(
     })
 }
 
-/// The error of events whose key was erased after they were checked.
+/// Error of events whose key was erased after they were checked.
 pub(crate) fn erased_since() -> Error {
     Error::conflict(
         "events of this batch have a key that was erased in this workspace while they came; events of it are not stored any more: send the \
@@ -82,7 +83,7 @@ pub(crate) fn erased_since() -> Error {
 }
 
 impl Ingest {
-    /// The rows of erased keys.
+    /// Finds the rows of erased keys.
     pub(crate) async fn erased_keys(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>> {
         let keys = self.erased().of(workspace).await?;
         let rows = erased_rows(&keys, batch.kind, &batch.columns, 0);

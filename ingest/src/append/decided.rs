@@ -1,4 +1,4 @@
-//! Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers.
+//! Appending decided outcomes: those whose judged prediction was found, and the answers of reviewers.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use super::{Appender, Job, Remember, identity, off_thread, pack::Look};
 use crate::batch::Batch;
 
 impl Appender {
-    /// For each log that the outcomes of a decision go to, a segment that stands before any of them, if the decision is still to be
-    /// made.
+    /// Reads, for each log that the outcomes of a decision go to, a segment that stands before any of them, for a decision still
+    /// to be made.
     ///
     /// # Errors
     /// Errors of the table.
@@ -29,8 +29,8 @@ impl Appender {
         self.bounds(&dealt).await
     }
 
-    /// Appends what is missing of the outcomes of a decision, which are always the same; how many rows that was. `after` names, for each
-    /// log that was known when it was decided, a segment that stands before any of them.
+    /// Appends the missing outcomes of a decision, which are always the same, and returns the number of appended rows. `after`
+    /// names, for each log known at the time of the decision, a segment that stands before any of them.
     ///
     /// # Errors
     /// Errors of the table. After an error the same call may be made again.
@@ -44,7 +44,7 @@ impl Appender {
         self.append_under(workspace, lanes, (identity::of_decision(id), outcomes), after).await
     }
 
-    /// Appends the outcome of an answer, unless it is there; how many rows that was. `after` is as in
+    /// Appends the outcome of an answer, unless it is there, and returns the number of appended rows. `after` is as in
     /// [`Appender::append_decided`].
     ///
     /// # Errors

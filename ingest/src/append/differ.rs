@@ -1,4 +1,4 @@
-//! What differs between two batches that were sent under one idempotency key.
+//! Differences between two batches that were sent under one idempotency key.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -8,13 +8,13 @@ use table::{Query, Table};
 
 use super::{claim::Claim, place::Dealt};
 
-/// How many segments of a log are searched for the batch of before.
+/// Number of segments of a log that are searched for the earlier batch.
 const MAX_SEGMENTS: usize = 200;
 
-/// How much of a text is shown, in characters.
+/// Maximum characters of a text that are shown.
 const SHOWN_CHARS: usize = 40;
 
-/// Says what differs between the batch of a claim and the one that came now.
+/// Describes the difference between the batch of a claim and the present one.
 ///
 /// # Errors
 /// Errors of the table.
@@ -56,7 +56,7 @@ fn events(rows: usize) -> String {
     if rows == 1 { "1 event".into() } else { format!("{rows} events") }
 }
 
-/// What is stored of a batch in a log behind segment `after`.
+/// Reads the stored part of a batch in a log behind segment `after`.
 async fn stored(
     table: &dyn Table,
     log: &key::LogId,
@@ -89,7 +89,7 @@ async fn stored(
     Ok(Columns::concat(&found.iter().collect::<Vec<_>>()))
 }
 
-/// The first row that differs, and how.
+/// Finds the first row that differs, and describes the difference.
 fn first_difference(before: &Columns, now: &Columns) -> Option<(usize, String)> {
     let mut names: Vec<&str> = Vec::new();
     for column in before.columns.iter().chain(&now.columns) {
@@ -107,12 +107,12 @@ fn first_difference(before: &Columns, now: &Columns) -> Option<(usize, String)> 
     })
 }
 
-/// A value as it is compared and shown.
+/// Value in the form in which it is compared and shown.
 #[derive(PartialEq)]
 enum Cell {
     Null,
     Time(i64),
-    /// The bits of a number.
+    /// Bits of a number.
     Float(u64),
     Text(String),
 }

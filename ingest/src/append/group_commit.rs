@@ -1,4 +1,4 @@
-//! Group commit of one log: the writer whose turn it is appends the batches of all that wait.
+//! Group commit of one log: the writer whose turn it is appends the batches of all waiting writers.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -25,22 +25,22 @@ use super::{
 };
 use crate::erased::{Erased, erased_rows, erased_since};
 
-/// How often an append may find its place taken before it gives up.
+/// Maximum number of times that an append finds its place taken before it gives up.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// The longest wait between two of these attempts, in milliseconds.
+/// Maximum wait between two of these attempts, in milliseconds.
 const MAX_BACKOFF_MS: u64 = 16;
 
-/// The most rows that are appended together.
+/// Maximum rows that are appended together.
 const MAX_TOGETHER_ROWS: usize = 100_000;
 
-/// How long the writer whose turn it is waits at most for as many as came the last time.
+/// Maximum time that the writer whose turn it is waits for as many writers as the last time.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Only soon after the last time it is worth waiting.
+/// Time since the last group commit within which the wait is worth it.
 const LINGER_WITHIN: Duration = Duration::from_millis(20);
 
-/// A log that this process appends to.
+/// Log to which this process appends.
 #[derive(Debug)]
 pub(super) struct Log {
     reader: LogReader,
@@ -53,7 +53,7 @@ pub(super) struct Log {
     meters: Arc<Meters>,
 }
 
-/// A writer that waits for its entry to be stored.
+/// Writer that waits for its entry to be stored.
 pub(super) struct Waiting {
     entry: Arc<Entry>,
     answer: oneshot::Sender<Result<Stored>>,
@@ -107,12 +107,12 @@ impl Log {
         }
     }
 
-    /// A segment behind which everything stands that is appended from now on, or 0.
+    /// Reads a segment behind which every later append stands, or 0.
     pub(super) async fn bound(&self) -> Result<u64> {
         self.reader.bound().await
     }
 
-    /// How many rows of an entry, from the first on, are stored.
+    /// Counts the rows of an entry, from the first on, that are stored.
     pub(super) async fn stored(&self, entry: &Entry) -> Result<usize> {
         let mut state = self.state.lock().await;
         self.see_end(&mut state).await?;
@@ -120,7 +120,7 @@ impl Log {
         self.reader.stored(&mut state, entry, now).await
     }
 
-    /// Reads what others may have appended, unless nothing stood behind the known end lately.
+    /// Reads segments of other writers, unless it was seen lately that none stood behind the known end.
     async fn see_end(&self, state: &mut LogState) -> Result<()> {
         match state.is_doubtful || state.recent.is_none() || !state.is_fresh() {
             true => self.reader.catch_up(state).await,
@@ -132,7 +132,7 @@ impl Log {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends the entries of all writers that wait, and answers them.
+    /// Appends the entries of all waiting writers, and answers them.
     async fn lead(&self, state: &mut LogState) {
         self.linger(state).await;
         let group = self.take_group();
@@ -144,14 +144,14 @@ impl Log {
         let committed = self.commit(state, &entries).await;
         self.meters.commit(began.elapsed(), entries.len());
         for (waiting, appended) in group.into_iter().zip(committed) {
-            // An answer that is not taken is of a writer that no longer waits.
+            // An answer that is not taken belongs to a writer that no longer waits.
             _ = waiting.answer.send(appended);
         }
         state.last = Some((entries.len(), Instant::now()));
     }
 
-    /// Waits for as many as came the last time: they are answered all at once, so they come again all
-    /// at once. A writer that comes alone does not wait.
+    /// Waits for as many writers as the last time: they are answered all at once, so they come again all at once. A writer that
+    /// comes alone does not wait.
     async fn linger(&self, state: &LogState) {
         let Some((wanted, _)) = state.last.filter(|(_, ended)| ended.elapsed() < LINGER_WITHIN) else {
             return;
@@ -161,7 +161,7 @@ impl Log {
                 self.arrived.notified().await;
             }
         };
-        // Too few in that time are enough.
+        // After that time, fewer are enough.
         _ = timeout(LINGER, enough).await;
     }
 
@@ -178,8 +178,7 @@ impl Log {
         group
     }
 
-    /// Stores what is missing of `entries`. A failure is none of those that are stored whole when it
-    /// comes.
+    /// Stores the missing rows of `entries`. A failure does not affect entries that were stored whole before it.
     async fn commit(&self, state: &mut LogState, entries: &[Arc<Entry>]) -> Vec<Result<Stored>> {
         let begin = |entry| Turn { entry, stored: Stored::default(), end: None };
         let mut turns: Vec<Turn<'_>> = entries.iter().map(begin).collect();
@@ -195,14 +194,14 @@ impl Log {
     async fn try_commit(&self, state: &mut LogState, turns: &mut [Turn<'_>]) -> Result<()> {
         self.see_end(state).await?;
         for attempt in 0..MAX_ATTEMPTS {
-            // What was appended lately is judged by the time that the new segments will have.
+            // Recently appended batches are judged by the time of the new segments.
             let now = state.time(self.times.now());
             let mut missing = Vec::new();
             let mut batches = HashSet::<BatchId>::new();
             for (at, turn) in turns.iter_mut().enumerate().filter(|(_, turn)| turn.end.is_none()) {
                 match self.reader.missing(state, turn.entry, now).await {
                     Ok(Missing::Nothing) => turn.end = Some(Ok(())),
-                    // The first segment is there, and says how many lanes there are.
+                    // The first segment is there, and holds the number of lanes.
                     Ok(_) if turn.entry.is_assumed && state.head > 0 => {
                         turn.stored.is_elsewhere = true;
                         turn.end = Some(Ok(()));
@@ -227,7 +226,7 @@ impl Log {
             }
             let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
             let segments = pack(&self.reader.id, entries.collect()).await?;
-            // As late as can be: an erasure waits for what is put under what was known some seconds ago.
+            // Checked as late as possible: an erasure waits for puts that rely on keys read some seconds ago.
             if !Arc::ptr_eq(&erased, &self.erased.of(&self.reader.id.workspace).await?) {
                 continue;
             }
@@ -239,13 +238,13 @@ impl Log {
             }
             match result {
                 Ok(()) => {}
-                // Somebody else took the place, or an earlier try of one of these did.
+                // Another writer took the place, or an earlier try of one of these did.
                 Err(error) if error.is_conflict() => {
                     self.meters.conflicts.increment(1);
                     self.reader.catch_up(state).await?;
                     sleep(backoff(attempt, &turns[0].entry.batch)).await;
                 }
-                // There was not time enough for all of them, or another process held the table. As some got in, it goes on.
+                // The time was too short for all of them, or another process held the table. As some got in, it goes on.
                 Err(error) if error.may_pass() && !written.is_empty() => {
                     self.reader.catch_up(state).await?;
                 }
@@ -256,8 +255,8 @@ impl Log {
         Err(Error::new(ErrorKind::Throttled, message))
     }
 
-    /// Puts segments at the end of the log, as many as can be; returns what got in of each batch. Their keys were looked up among
-    /// so many that are `erased`.
+    /// Puts as many segments as possible at the end of the log, and returns the written part of each batch. Their keys were
+    /// looked up among `erased` keys.
     async fn put(
         &self,
         state: &mut LogState,
@@ -269,7 +268,7 @@ impl Log {
             Err(error) => return (HashMap::new(), Err(error)),
         };
         if !state.is_fresh() {
-            // As if somebody else had put behind it meanwhile: the log is looked at again.
+            // Handled as if another writer had put behind it meanwhile: the end of the log is read again.
             return (HashMap::new(), Err(Error::conflict("the end of the log was not looked at lately")));
         }
         let (mut known, mut known_later) = (state.last_known, Vec::with_capacity(segments.len()));
@@ -280,7 +279,7 @@ impl Log {
             known = segment.known();
             known_later.push(stated.map(|_| known).filter(|known| stated < Some(*known)));
         }
-        // Until the answer is here, and for good when it never comes.
+        // True until the answer is here, and for good when it never comes.
         state.is_doubtful = true;
         let items = segments.iter().map(|packed| packed.segment.to_item()).collect();
         let sent = Instant::now();
@@ -306,7 +305,7 @@ impl Log {
         }
         self.reader.set_bound(state.head);
         if result.is_ok() {
-            // What was put behind the head has seen that nothing stood there.
+            // The put behind the head proved that nothing stood there.
             state.looked = Some(sent);
         }
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
@@ -314,35 +313,35 @@ impl Log {
     }
 }
 
-/// What was written of a batch.
+/// Written part of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     appended: Appended,
-    /// The first and the last segment that has some of them.
+    /// First and last segment with some of its rows.
     segments: (u64, u64),
 }
 
-/// What became of an entry.
+/// Result of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stored {
-    /// What of it was written for it.
+    /// Rows that were written for it.
     pub(super) appended: Appended,
-    /// The first and the last segment that has some of these.
+    /// First and last segment with some of these rows.
     pub(super) segments: Option<(u64, u64)>,
-    /// The rest belongs into other logs: see [`Entry::is_assumed`].
+    /// True if the rest belongs into other logs: see [`Entry::is_assumed`].
     pub(super) is_elsewhere: bool,
 }
 
-/// The turn of one entry.
+/// Turn of one entry.
 struct Turn<'a> {
     entry: &'a Arc<Entry>,
     stored: Stored,
-    /// How it ended.
+    /// Result, once it has ended.
     end: Option<Result<()>>,
 }
 
 impl Turn<'_> {
-    /// Notes what was written of so many rows that were missing.
+    /// Adds the rows written out of `missing` ones.
     fn wrote(&mut self, written: Written, missing: usize) {
         self.stored.appended.add(written.appended);
         let first = self.stored.segments.map_or(written.segments.0, |(first, _)| first);
@@ -353,7 +352,7 @@ impl Turn<'_> {
     }
 }
 
-/// A wait that grows with the attempts and differs between writers.
+/// Wait that grows with the attempts and differs between writers.
 fn backoff(attempt: u32, batch: &BatchId) -> Duration {
     let most = (1 << attempt.min(4)).min(MAX_BACKOFF_MS);
     let share = u64::from(batch.0[attempt as usize % batch.0.len()]);

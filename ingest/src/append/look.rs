@@ -1,4 +1,4 @@
-//! What is known of a log, and what of a batch is in it already.
+//! State of a log in memory, and the search for rows of a batch that are stored already.
 
 use std::{
     collections::BTreeSet,
@@ -22,61 +22,61 @@ use super::{
 };
 use crate::limits::REPEAT_SECONDS;
 
-/// The most rows whose segments are read in a row to see what others appended.
+/// Maximum rows whose segments are read in a row to see the appends of other writers.
 const MAX_CATCH_UP_ROWS: usize = 500_000;
 
-/// How long the end of a log is taken to be where it was seen.
+/// Time for which the seen end of a log is trusted.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long a writer may put behind the head that it has seen before it looks again. What is merged meanwhile
-/// was not the head for longer than that ([`log::merged::QUIET`]), so no number of it is ever taken for a free one.
+/// Time for which a writer may put behind the head that it has seen before it reads the end again. A segment that is merged
+/// meanwhile was not the head for longer than that ([`log::merged::QUIET`]), so its number is never taken for a free one.
 pub(super) const LOOK_AGAIN: Duration = log::merged::LOOK_AGAIN;
 
-/// How many segments are read back at once.
+/// Number of segments read back at once.
 const BACK_SEGMENTS: usize = 100;
 
-/// What of an entry is not in a log.
+/// Rows of an entry that are not in a log.
 pub(super) enum Missing {
-    /// All of it is.
+    /// None: all rows are there.
     Nothing,
-    /// The rows from this one on.
+    /// Rows from this one on.
     From(usize),
     /// These rows.
     Rows(Vec<usize>),
 }
 
-/// What is known of the log. Its lock keeps the appends of this process in line.
+/// State of the log in memory. Its lock keeps the appends of this process in line.
 #[derive(Debug, Default)]
 pub(super) struct LogState {
-    /// All segments up to the last one that is known are noted, from some segment on.
+    /// Batches of all segments from some segment on up to the last known one.
     pub(super) recent: Option<Recent>,
-    /// The last segment,
+    /// Number of the last segment.
     pub(super) head: u64,
-    /// when it was appended,
+    /// Time at which it was appended.
     last_at: Timestamp,
-    /// and when its events were known.
+    /// Time at which its events were known.
     pub(super) last_known: Timestamp,
-    /// Whether there may be more segments than `head` says, by this process itself.
+    /// True if there may be more segments than `head`, written by this process itself.
     pub(super) is_doubtful: bool,
-    /// When nothing stood behind `head` for sure.
+    /// Time at which certainly nothing stood behind `head`.
     pub(super) looked: Option<Instant>,
-    /// How many were appended together the last time, and when.
+    /// Size and time of the last group commit.
     pub(super) last: Option<(usize, Instant)>,
 }
 
 impl LogState {
-    /// The time of the log when the clock says `now`: it never goes back.
+    /// Time of the log at clock time `now`: it never goes back.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
         now.max(self.last_at)
     }
 
-    /// Whether the head was looked at so lately that a segment may be put behind it.
+    /// Returns whether the head was read recently enough to put a segment behind it.
     pub(super) fn is_fresh(&self) -> bool {
         self.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN)
     }
 
-    /// Notes the segment behind the last one. A read that came too early may see a later one first:
-    /// what stands before it is there as well, and will be read.
+    /// Adds the segment behind the last one. A read that came too early may see a later one first: the segments before it are
+    /// there as well, and will be read.
     pub(super) fn note(&mut self, segment: &Segment) {
         if segment.seq != self.head + 1 {
             return;
@@ -91,17 +91,17 @@ impl LogState {
     }
 }
 
-/// A batch without a key that was appended after this is the same one when it comes again at `now`.
+/// Earliest time of append of a batch without a key that counts as the same batch when it comes again at `now`.
 fn repeats_after(now: Timestamp) -> Timestamp {
     now.plus_seconds(-REPEAT_SECONDS)
 }
 
-/// Reads a log, for the writer whose turn it is.
+/// Reader of a log, for the writer whose turn it is.
 #[derive(Debug)]
 pub(super) struct LogReader {
     pub(super) id: LogId,
     pub(super) table: Arc<dyn Table>,
-    /// A segment that stands in the log, and when that was the last one.
+    /// Segment of the log, and the time at which it was the last one.
     bound: Mutex<Option<(u64, Instant)>>,
     budget: Budget,
 }
@@ -111,7 +111,7 @@ impl LogReader {
         Self { id, table, bound: Mutex::default(), budget }
     }
 
-    /// A segment behind which everything stands that is appended from now on, or 0.
+    /// Reads a segment behind which every later append stands, or 0.
     pub(super) async fn bound(&self) -> Result<u64> {
         let known = *self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seq, _)) = known.filter(|(_, seen)| seen.elapsed() < FRESH) {
@@ -126,7 +126,7 @@ impl LogReader {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some((seq, Instant::now()));
     }
 
-    /// Begins to note what comes behind the last segment.
+    /// Begins to remember segments behind the last one.
     async fn start(&self, state: &mut LogState) -> Result<()> {
         let mut query = Query::table(key::segments_from(&self.id, 0)).backward().limit(1).only(SUMMARY);
         let last = loop {
@@ -149,7 +149,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Reads what stands in the log behind the last segment that is known.
+    /// Reads the segments behind the last known one.
     pub(super) async fn catch_up(&self, state: &mut LogState) -> Result<()> {
         let looked = Instant::now();
         if state.recent.is_none() {
@@ -170,7 +170,7 @@ impl LogReader {
             match page.next {
                 None => break,
                 Some(_) if read >= MAX_CATCH_UP_ROWS => {
-                    // Others have been at it for long: what they did is looked up where it matters.
+                    // Other writers have appended many: their segments are looked up only where it matters.
                     self.start(state).await?;
                     query = Query::table(key::segments_from(&self.id, state.head + 1)).only(SUMMARY);
                     read = 0;
@@ -183,7 +183,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// What of an entry is not in the log, whose time is `now`.
+    /// Finds the rows of an entry that are not in the log, whose time is `now`.
     pub(super) async fn missing(
         &self,
         state: &mut LogState,
@@ -204,7 +204,7 @@ impl LogReader {
         Ok(if stored < entry.columns.rows { Missing::From(stored) } else { Missing::Nothing })
     }
 
-    /// How many rows of an entry, from the first on, are in the log, whose time is `now`.
+    /// Counts the rows of an entry, from the first on, that are in the log, whose time is `now`.
     pub(super) async fn stored(&self, state: &mut LogState, entry: &Entry, now: Timestamp) -> Result<usize> {
         let limit = repeats_after(now);
         match entry.look {
@@ -217,7 +217,7 @@ impl LogReader {
         }
     }
 
-    /// How many rows of an entry are in the log behind a segment.
+    /// Counts the rows of an entry that are in the log behind a segment.
     async fn stored_behind(&self, state: &LogState, entry: &Entry, after: u64) -> Result<usize> {
         let known_from = state.recent.as_ref().map_or(0, Recent::from);
         // Under one key a batch may have been stored before that segment as well.
@@ -241,7 +241,7 @@ impl LogReader {
         Ok(stored)
     }
 
-    /// Which rows of a chunk are in the log behind a segment.
+    /// Finds the rows of a chunk that are in the log behind a segment.
     async fn indexes_behind(&self, state: &LogState, batch: BatchId, after: u64) -> Result<BTreeSet<u32>> {
         let recent = state.recent.as_ref();
         let seen = recent.and_then(|recent| recent.get(batch));
@@ -266,7 +266,7 @@ impl LogReader {
         Ok(stored)
     }
 
-    /// Reads the log backwards until all segments are known that were appended after `limit`.
+    /// Reads the log backwards until all segments appended after `limit` are known.
     async fn read_back(&self, state: &mut LogState, limit: Timestamp) -> Result<()> {
         let Some(recent) = state.recent.as_mut() else { return Ok(()) };
         if recent.reaches(limit) {

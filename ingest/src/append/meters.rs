@@ -1,4 +1,4 @@
-//! What is measured of appends, and logged.
+//! Metrics and log messages of appends.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use meter::{
 pub(super) struct Meters {
     pub(super) waiting: Gauge,
     pub(super) conflicts: Counter,
-    /// Appends of which the latest values of runs could not be recorded.
+    /// Appends whose latest values of runs could not be recorded.
     pub(super) unrecorded: Counter,
     seconds: Histogram,
     batches: Histogram,
-    /// By the place in [`Kind::STORED`].
+    /// Counters by the place in [`Kind::STORED`].
     segments: [Counter; Kind::STORED.len()],
     bytes: [Counter; Kind::STORED.len()],
 }
@@ -41,13 +41,13 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// Notes that so many batches had a turn together.
+    /// Records a turn of this many batches together.
     pub(super) fn commit(&self, took: Duration, batches: usize) {
         self.seconds.record(took);
         self.batches.record(batches as f64);
     }
 
-    /// Notes a segment that was written.
+    /// Records a written segment.
     pub(super) fn appended(&self, segment: &Segment) {
         let log = &segment.log;
         let handles = Kind::STORED.iter().zip(self.segments.iter().zip(&self.bytes));

@@ -1,4 +1,4 @@
-//! The latest batches of a log, as far back as is worth remembering.
+//! Latest batches of a log, as far back as is worth remembering.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,17 +14,17 @@ use log::{
     segment_item::Segment,
 };
 
-/// Of more batches than these, of all logs together, the ones that no batch without a key is compared with
-/// any more are forgotten: about 70 MB.
+/// Number of batches of all logs together beyond which batches are forgotten that are too old to be compared with a batch without
+/// a key: about 70 MB.
 const MAX_ALL: usize = 1_000_000;
 
-/// So many batches of a log are remembered in any case.
+/// Number of batches of a log that are always remembered.
 const MIN_OWN: usize = 10_000;
 
-/// So many are remembered at most: about 300 MB. Beyond it, logs are read again where it matters.
+/// Maximum number of batches remembered: about 300 MB. Beyond it, logs are read again if needed.
 const MAX_HELD: usize = 4_000_000;
 
-/// How many batches are remembered of all logs together.
+/// Number of batches remembered of all logs together.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     held: Arc<AtomicUsize>,
@@ -38,53 +38,53 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of at most so many.
+    /// Creates a budget of at most `most` batches.
     pub(super) fn of(most: usize) -> Self {
         Self { held: Arc::default(), most }
     }
 
-    /// Whether more are remembered than should be.
+    /// Returns whether more are remembered than should be.
     pub(super) fn is_spent(&self) -> bool {
         self.held.load(Ordering::Relaxed) > MAX_ALL.min(self.most)
     }
 
-    /// Whether not one more may be remembered.
+    /// Returns whether no further one may be remembered.
     pub(super) fn is_full(&self) -> bool {
         self.held.load(Ordering::Relaxed) >= self.most
     }
 }
 
-/// Where a batch was seen. One that was stored several times, each time whole, is seen where it was stored last.
+/// Places of a batch. One that was stored several times, each time whole, has the places of the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// The first segment that holds some of it, as far as segments are remembered.
+    /// First segment with some of its rows, as far as segments are remembered.
     pub(super) since: u64,
-    /// The last segment that holds some of it,
+    /// Last segment with some of its rows.
     pub(super) seq: u64,
-    /// and when that was appended.
+    /// Time at which the last one was appended.
     pub(super) at: Timestamp,
-    /// How many of its rows, from the first on, are stored up to there; of a chunk of a file segments say which.
+    /// Number of its rows, from the first on, stored up to there; for a chunk of a file the segments hold the rows.
     pub(super) rows: usize,
-    /// Whether its first row is in `since`, and nothing of it stands before; not known of a chunk of a file.
+    /// True if its first row is in `since`, and nothing of it stands before; not known for a chunk of a file.
     is_begun: bool,
 }
 
-/// A segment that is remembered.
+/// Remembered segment.
 #[derive(Debug)]
 struct Noted {
     at: Timestamp,
     batches: Vec<BatchId>,
 }
 
-/// The batches of all segments from [`Recent::from`] up to the last one that was noted.
+/// Batches of all segments from [`Recent::from`] up to the last one that was added.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// The first segment that is remembered,
+    /// First remembered segment.
     from: u64,
-    /// and when the one before it was appended, where that is known.
+    /// Time at which the segment before it was appended, if known.
     before: Option<Timestamp>,
     ids: HashMap<BatchId, Seen>,
-    /// The segments, in order.
+    /// Segments, in order.
     segments: VecDeque<Noted>,
     noted: usize,
     budget: Budget,
@@ -97,28 +97,28 @@ impl Drop for Recent {
 }
 
 impl Recent {
-    /// Nothing yet; `next` will be the first segment to note.
+    /// Creates an empty one; `next` will be the first segment to add.
     pub(super) fn new(next: u64, budget: Budget) -> Self {
         Self { from: next, before: None, ids: HashMap::new(), segments: VecDeque::new(), noted: 0, budget }
     }
 
-    /// The first segment that is remembered.
+    /// First remembered segment.
     pub(super) fn from(&self) -> u64 {
         self.from
     }
 
-    /// Where a batch was seen last.
+    /// Returns the last places of a batch.
     pub(super) fn get(&self, batch: BatchId) -> Option<Seen> {
         self.ids.get(&batch).copied()
     }
 
-    /// Whether all segments are remembered that were appended after `limit`.
+    /// Returns whether all segments appended after `limit` are remembered.
     pub(super) fn reaches(&self, limit: Timestamp) -> bool {
         self.from <= 1 || self.before.is_some_and(|before| before <= limit)
     }
 
-    /// Notes the segment after the last one, and forgets the oldest ones when there are too many: those
-    /// that were not appended after `limit`, and others where not one more may be remembered.
+    /// Adds the segment after the last one, and forgets the oldest ones when there are too many: those that were not appended
+    /// after `limit`, and others if the budget is full.
     pub(super) fn note(&mut self, segment: &Segment, limit: Timestamp) {
         debug_assert_eq!(segment.seq, self.from + self.segments.len() as u64);
         for (part, indexes) in segment.parts() {
@@ -134,7 +134,7 @@ impl Recent {
         }
     }
 
-    /// Notes the segment before the first one.
+    /// Adds the segment before the first one.
     pub(super) fn note_before(&mut self, segment: &Segment) {
         debug_assert_eq!(segment.seq + 1, self.from);
         for (part, indexes) in segment.parts() {
@@ -147,7 +147,7 @@ impl Recent {
         self.before = None;
     }
 
-    /// Notes when the segment before the first one was appended.
+    /// Records the time at which the segment before the first one was appended.
     pub(super) fn note_time_before(&mut self, segment: &Segment) {
         debug_assert_eq!(segment.seq + 1, self.from);
         self.before = Some(segment.appended_at);
@@ -182,7 +182,7 @@ impl Recent {
     }
 }
 
-/// What is known of a batch with a part of it in a segment behind what was seen.
+/// Places of a batch with a part of it in a segment behind the known ones.
 fn after(seen: Option<Seen>, (part, is_first): (&BatchPart, bool), segment: &Segment) -> Seen {
     match seen.filter(|_| !is_first) {
         Some(seen) => Seen {
@@ -195,10 +195,10 @@ fn after(seen: Option<Seen>, (part, is_first): (&BatchPart, bool), segment: &Seg
     }
 }
 
-/// What is known of a batch with a part of it in a segment before what was seen.
+/// Places of a batch with a part of it in a segment before the known ones.
 fn before(seen: Option<Seen>, (part, is_first): (&BatchPart, bool), segment: &Segment) -> Seen {
     match seen {
-        // It was stored another time.
+        // The known places are of a later storing of the whole batch.
         Some(seen) if seen.is_begun => seen,
         Some(seen) => Seen {
             since: segment.seq,
@@ -231,7 +231,7 @@ mod tests {
         Segment { seq, ..Segment::pack(log, seq, at(seq), parts, &Columns::default()).unwrap() }
     }
 
-    /// When a segment was appended.
+    /// Time at which a segment was appended.
     fn at(seq: u64) -> Timestamp {
         Timestamp::default().plus_seconds(seq as i64)
     }

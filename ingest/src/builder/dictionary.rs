@@ -1,8 +1,8 @@
-//! Text of few distinct strings: a string becomes a code as it comes.
+//! Text of few distinct strings: each string is replaced by a code as it is read.
 
 use event::columns::{Coded, Strings};
 
-/// The most distinct strings that codes of one byte tell apart.
+/// Maximum distinct strings for codes of one byte.
 const MAX_CODES: usize = 256;
 /// Places of the hash table, a power of two; at most half of them are taken.
 const PLACES: usize = 2 * MAX_CODES;
@@ -10,8 +10,8 @@ const EMPTY: u16 = u16::MAX;
 /// An odd multiplier that mixes the bits of eight bytes (from the golden ratio).
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The length of a text with its first and its last eight bytes. A short text is known by that alone, without the call that compares any
-/// number of bytes.
+/// Length of a text with its first and its last eight bytes. A short text is identified by them, without the call that compares
+/// any number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
     len: usize,
@@ -20,7 +20,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Up to so many bytes a text is known by its ends.
+    /// Maximum bytes of a text that is identified by its ends.
     const KNOWN_BYTES: usize = 16;
 
     #[inline]
@@ -33,7 +33,7 @@ impl Ends {
         Self { len, first, last }
     }
 
-    /// Of less than eight bytes: the first and last four, or all of them.
+    /// Reads the ends of less than eight bytes: the first and last four, or all of them.
     #[inline]
     fn of_few(text: &[u8]) -> (u64, u64) {
         match (text.first_chunk(), text.last_chunk()) {
@@ -44,7 +44,7 @@ impl Ends {
         }
     }
 
-    /// A hash of `text`, of which these are the ends.
+    /// Hashes `text`, which has these ends.
     #[inline]
     fn hash(self, text: &[u8]) -> u64 {
         let all = match self.len <= Self::KNOWN_BYTES {
@@ -61,21 +61,21 @@ fn mix(all: u64, word: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// A dictionary that grows, and the codes of the rows.
+/// Growing dictionary, and the codes of the rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DictionaryBuilder {
     pub(crate) codes: Vec<u8>,
     dictionary: Strings,
-    /// Of each string of the dictionary.
+    /// Ends of each string of the dictionary.
     ends: Vec<Ends>,
     places: Vec<u16>,
     last: u8,
 }
 
-/// What the dictionary says about a string.
+/// Result of looking up a string.
 pub(crate) enum Known {
     Code(u8),
-    /// It is not there, and would go to this place.
+    /// New string, which would go to this place.
     New(usize),
 }
 
@@ -85,7 +85,7 @@ impl DictionaryBuilder {
         Self { codes, dictionary, ends, places: vec![EMPTY; PLACES], last: 0 }
     }
 
-    /// Looks the string up: first whether it is that of the row before.
+    /// Looks the string up, first comparing it with the string of the row before.
     #[inline]
     pub(crate) fn find(&mut self, text: &str) -> Known {
         let ends = Ends::of(text.as_bytes());
@@ -106,19 +106,19 @@ impl DictionaryBuilder {
         }
     }
 
-    /// Whether the string of a code is `text`, which has these ends.
+    /// Returns whether the string of a code is `text`, which has these ends.
     #[inline]
     fn is(&self, code: u8, ends: Ends, text: &str) -> bool {
         self.ends.get(usize::from(code)).is_some_and(|known| *known == ends)
             && (ends.len <= Ends::KNOWN_BYTES || self.dictionary.get(usize::from(code)) == text)
     }
 
-    /// The string of a row that is not null.
+    /// Returns the string of a row that is not null.
     pub(crate) fn get(&self, row: usize) -> &str {
         self.dictionary.get(usize::from(self.codes[row]))
     }
 
-    /// Takes a new string in at the place that [`DictionaryBuilder::find`] named. `None` when all codes are taken.
+    /// Adds a new string at the place that [`DictionaryBuilder::find`] returned. `None` when all codes are taken.
     pub(crate) fn add(&mut self, text: &str, place: usize) -> Option<u8> {
         let code = self.dictionary.len();
         if code >= MAX_CODES {
@@ -131,7 +131,7 @@ impl DictionaryBuilder {
         Some(self.last)
     }
 
-    /// The strings of all rows, those under a null empty.
+    /// Expands the strings of all rows; null rows get an empty string.
     pub(crate) fn into_strings(self, valid: Option<&[bool]>) -> Strings {
         let text = |(row, code): (usize, &u8)| match valid.is_none_or(|valid| valid[row]) {
             true => self.dictionary.get(usize::from(*code)),

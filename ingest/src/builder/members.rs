@@ -22,30 +22,30 @@ use crate::{
     limits::{MAX_BATCH_CELLS, MAX_LISTED_ERRORS},
 };
 
-/// Up to so many columns a name is looked for in all of them; beyond, by its hash.
+/// Maximum columns among which a name is searched one by one; beyond, by its hash.
 const MAX_SEARCHED: usize = 16;
 
 /// A member and its column.
 #[derive(Clone, Debug)]
 pub(super) struct MemberColumn {
-    /// The index of its family in those of the kind.
+    /// Index of its family in the families of the kind.
     pub(super) family: usize,
     pub(super) name: String,
     pub(super) filling: ColumnBuilder,
 }
 
-/// The members of all families of a batch.
+/// Members of all families of a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     families: &'static [Family],
     pub(super) columns: Vec<MemberColumn>,
-    /// The column of each name, of each family, once there are many columns.
+    /// Column of each name, for each family, once there are many columns.
     index: Vec<HashMap<String, usize>>,
-    /// A family of which there are too many members.
+    /// Family with too many members.
     too_many: Option<&'static Family>,
-    /// How many of the columns hold numbers.
+    /// Number of columns that hold numbers.
     numbers: usize,
-    /// Whether columns came whole; then those of a row were not counted yet.
+    /// True if columns came whole; then the members of each row are not counted yet.
     came_whole: bool,
 }
 
@@ -60,7 +60,7 @@ impl Members {
         &self.families[self.columns[column].family]
     }
 
-    /// The name of a column as it is stored: `tag.carrier`.
+    /// Stored name of a column: `tag.carrier`.
     pub(super) fn stored_name(&self, column: usize) -> String {
         self.family(column).column(&self.columns[column].name)
     }
@@ -72,8 +72,8 @@ impl Members {
         }
     }
 
-    /// The index of a member's column, which is made if need be; `position` is where it may stand. `None` when
-    /// there is none to make: for a null, and when there are too many.
+    /// Returns the index of a member's column, which is made if needed; `position` is its expected place. `None` for a null
+    /// without a column, and when there are too many members.
     fn column(
         &mut self,
         position: usize,
@@ -108,7 +108,7 @@ impl Members {
         Ok(Some(self.columns.len() - 1))
     }
 
-    /// Notes the name of the last column, and of all before it when there are many for the first time.
+    /// Indexes the name of the last column, and all names before it when there are many for the first time.
     fn note_index(&mut self, name: String) {
         let columns = self.columns.len();
         if columns == MAX_SEARCHED + 1 {
@@ -128,19 +128,19 @@ impl Members {
         self.columns.iter_mut().for_each(|column| column.filling.pad(rows));
     }
 
-    /// The columns of families of which a member says something.
+    /// Columns of families whose members count as content.
     pub(super) fn telling(&self) -> impl Iterator<Item = &ColumnBuilder> {
         let telling = self.columns.iter().filter(|column| self.families[column.family].is_telling);
         telling.map(|column| &column.filling)
     }
 
-    /// Of which family there are too many members for a batch, as a sentence.
+    /// Returns a sentence about the family with too many members for a batch.
     pub(super) fn too_many(&self) -> Option<String> {
         let family = self.too_many?;
         Some(format!("there are more than the {} different {} of a batch", family.max_batch, family.name))
     }
 
-    /// The columns that hold a value, by family and name.
+    /// Returns the columns that hold a value, by family and name.
     pub(super) fn finish(mut self, rows: usize) -> impl Iterator<Item = Column> {
         self.columns.sort_by(|a, b| (a.family, &a.name).cmp(&(b.family, &b.name)));
         let kept = self.columns.into_iter().filter(move |column| column.filling.nulls() < rows);
@@ -155,7 +155,7 @@ impl MemberColumn {
     }
 }
 
-/// The name of a member as it is kept.
+/// Checks the name of a member, and returns it as stored.
 fn check_member_name<'a>(family: &Family, name: &'a str) -> Result<Cow<'a, str>, String> {
     let rule = family.name_rule;
     if rule == Rule::Name {
@@ -171,7 +171,7 @@ fn check_member_name<'a>(family: &Family, name: &'a str) -> Result<Cow<'a, str>,
     }
 }
 
-/// Whether a value could be that of a member; numbers may still be out of range.
+/// Checks that a member can have a value; numbers may still be out of range.
 fn check_value(family: &Family, value: &Scalar<'_>) -> Result<(), String> {
     match (family.kind, value) {
         (_, Scalar::Null | Scalar::Int(_)) => Ok(()),
@@ -208,8 +208,8 @@ impl BatchBuilder {
         self.notes.note(&mut self.row_budget, (at, number), stage, || error);
     }
 
-    /// Sets that member of row `at` which stands at `position` among the members of the row. Its column
-    /// stands there as well, if the row is as the one before.
+    /// Sets the member of row `at` at `position` among the members of the row. Its column has the same position, if the row has
+    /// the members of the one before.
     fn push_member(&mut self, at: usize, position: usize, members: &[Member<'_>]) -> Result<(), String> {
         let Member { family, name, value } = &members[position];
         let value = self.reading.present(value);
@@ -232,7 +232,7 @@ impl BatchBuilder {
                 loose_text,
             );
         }
-        // It is there already, or has no column: so only what is wrong with it matters.
+        // The row has the member already, or it has no column: only the fault of the value matters.
         let of = &self.kind.families()[*family];
         check_value(of, value)?;
         let is_good = |value: &Scalar<'_>| *value != Scalar::Null && check_value(of, value).is_ok();
@@ -247,7 +247,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Says that `rows` rows of a request have too many numbers, if they have.
+    /// Returns a sentence if `rows` rows of a request have too many numbers.
     pub(crate) fn too_many_cells(&self, rows: usize) -> Option<String> {
         let columns = self.members.numbers;
         (!self.reading.import && rows * columns > MAX_BATCH_CELLS).then(|| {
@@ -258,10 +258,10 @@ impl BatchBuilder {
         })
     }
 
-    /// The column of a member, for a format that comes by column and calls it `called`: the same name gives the same one.
+    /// Returns the column of a member, for a format that comes by column and calls it `called`: one name has one column.
     ///
     /// # Errors
-    /// When the name is none, or there are too many.
+    /// Fails when the name is not valid, or there are too many.
     pub(crate) fn member(&mut self, called: &str, (family, name): (usize, &str)) -> Result<usize, Refused> {
         self.members.came_whole = true;
         let (of, known) = (&self.kind.families()[family], self.members.columns.len());
@@ -284,7 +284,7 @@ impl BatchBuilder {
     /// Makes the columns of the members among `places`, and room for `rows` rows of all, before any value of them is decoded.
     ///
     /// # Errors
-    /// When a batch cannot have them, or no memory is left for them.
+    /// Fails when a batch cannot have them, or no memory is left for them.
     pub(crate) fn expect(
         &mut self,
         places: &[(String, Vec<ColumnTarget>)],
@@ -301,12 +301,12 @@ impl BatchBuilder {
         self.make_room(rows)
     }
 
-    /// The filling of a member's column, for a format that comes by column.
+    /// Returns the filling of a member's column, for a format that comes by column.
     pub(crate) fn member_column(&mut self, column: usize) -> &mut ColumnBuilder {
         &mut self.members.columns[column].filling
     }
 
-    /// Sets a member of row `at` in a column that [`BatchBuilder::member`] named.
+    /// Sets a member of row `at` in a column returned by [`BatchBuilder::member`].
     #[inline]
     pub(crate) fn set_member(&mut self, column: usize, at: usize, value: &Scalar<'_>) {
         let value = self.reading.present(value);
@@ -317,7 +317,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Sets a member of text, in a column that [`BatchBuilder::member`] named, in the rows from `from` on.
+    /// Sets a member of text, in a column returned by [`BatchBuilder::member`], in the rows from `from` on.
     pub(crate) fn extend_member<'a>(
         &mut self,
         column: usize,
@@ -330,7 +330,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Notes a bad member of a column. Each column is a source of its own, its wrong rows count its notes.
+    /// Records a bad member of a column. Each column is a source of its own: the number of its wrong rows bounds its messages.
     #[cold]
     pub(crate) fn note_member_column(&mut self, column: usize, at: usize, message: String) {
         let error = FieldError::new(&self.members.stored_name(column), message);
@@ -342,7 +342,7 @@ impl BatchBuilder {
         self.notes.note(&mut budget, (at, self.numbers[at]), stage, || error);
     }
 
-    /// Rows that came by column: how many members of a family each has. (Rows that came whole were counted
+    /// Checks the number of members of a family in each row, for rows that came by column. (Rows that came whole were counted
     /// then.)
     pub(super) fn check_member_counts(&mut self) {
         for (index, family) in self.kind.families().iter().enumerate() {
@@ -366,7 +366,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Numbers of families that are out of their range.
+    /// Finds numbers of families that are out of their range.
     pub(super) fn check_member_floats(&mut self) {
         let stage = self.member_stage();
         for column in 0..self.members.columns.len() {
@@ -379,7 +379,7 @@ impl BatchBuilder {
 }
 
 impl ColumnBuilder {
-    /// [`ColumnBuilder::push`], where text may hold a number and empty text is null if `loose_text` says so.
+    /// Pushes as [`ColumnBuilder::push`]; with `loose_text` text may hold a number and empty text is null.
     #[inline]
     pub(super) fn push_loose(
         &mut self,

@@ -1,5 +1,5 @@
-//! A batch builder: the events of a request on their way into columns. Row formats push rows, column formats
-//! fill whole columns; [`check`] looks at all of them in the same way, a column at a time.
+//! Batch builder: puts the events of a request into columns. Row formats push rows, column formats fill whole columns; [`check`]
+//! checks both in the same way, a column at a time.
 
 pub(crate) mod check;
 pub(crate) mod column_builder;
@@ -34,22 +34,22 @@ use crate::{
     limits::{MAX_BATCH_BYTES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS},
 };
 
-/// The bytes of rows for which room is made ahead, so that few rows need a claim.
+/// Bytes of rows for which room is made ahead, so that few rows need a claim.
 const ROOM_BYTES: usize = 64 * 1024;
 
-/// The memory that the rows of a batch may take, besides the most of any batch.
+/// Memory that the rows of a batch may take, beyond the maximum of any batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Room {
     #[default]
     Any,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// The memory that a request claims of that of all.
+    /// Memory that a request claims from the common memory.
     Claimed(Memory),
 }
 
 impl Room {
-    /// Claims so many bytes while rows are read, and so many once they are.
+    /// Claims the bytes needed while rows are read, and the bytes needed afterwards.
     fn claim(&self, reading: usize, read: usize) -> Result<(), Refused> {
         match self {
             Room::Claimed(memory) => memory.claim(reading, read),
@@ -59,31 +59,31 @@ impl Room {
     }
 }
 
-/// How a batch builder reads its values.
+/// Settings by which a batch builder reads values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) room: Room,
     pub(crate) times: TimeReader,
-    /// Text may hold numbers, and empty text is null: a format whose cells are text, or may be.
+    /// True if text may hold numbers, and empty text is null: for a format whose cells are text, or may be.
     pub(crate) loose_text: bool,
-    /// All bad rows are handed out and the good ones kept; no event has an id of its own.
+    /// True for an import: all bad rows are returned and the good ones kept; no event has an id of its own.
     pub(crate) import: bool,
-    /// Every row says when it was known.
+    /// True if every row has the time at which it was known.
     pub(crate) says_known: bool,
-    /// What every row has, besides what it says itself.
+    /// Values of every row, besides its own.
     pub(crate) set: Vec<(ColumnTarget, String)>,
-    /// Texts that stand for nothing.
+    /// Texts that stand for null.
     pub(crate) null: Vec<String>,
 }
 
 impl Reading {
-    /// Whether a text stands for nothing.
+    /// Returns whether a text stands for null.
     #[inline]
     pub(crate) fn is_absent(&self, text: &str) -> bool {
         (self.loose_text && text.is_empty()) || self.null.iter().any(|null| null == text)
     }
 
-    /// A value, or nothing in the place of a text that stands for it.
+    /// Returns a value, or null for a text that stands for it.
     #[inline]
     fn present<'v, 'a>(&self, value: &'v Scalar<'a>) -> &'v Scalar<'a> {
         match value {
@@ -93,42 +93,42 @@ impl Reading {
     }
 }
 
-/// The events of a request so far.
+/// Events of a request read so far.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchBuilder {
     kind: Kind,
     latest: i64,
-    /// The day on which the events arrive.
+    /// Day on which the events arrive.
     arrival: Day,
     reading: Reading,
-    /// The number of each row in the request.
+    /// Number of each row in the request.
     numbers: Vec<u64>,
     fields: Vec<ColumnBuilder>,
     members: Members,
-    /// The midnights of `predicted_on`.
+    /// Midnights of `predicted_on`.
     predicted_on: ColumnBuilder,
-    /// Rows whose `predicted_on` is no day; that counts only when nothing else is wrong with the row.
+    /// Rows whose `predicted_on` is no day; that counts only when the row has no other fault.
     wrong_days: Vec<(u32, FieldError)>,
     wrong_days_budget: usize,
     last_day: Option<(String, Day)>,
     event_ids: Vec<(u32, Result<String, String>)>,
-    /// Rows that tell nothing, found while checking.
+    /// Rows without content, found while checking.
     silent: Vec<usize>,
-    /// Rows that do not say which prediction they judge, found while checking; empty where there are none.
+    /// True for rows that do not name the prediction that they judge, found while checking; empty when there are none.
     waits: Vec<bool>,
     notes: RowErrors,
     row_budget: Budget,
     field_budgets: Vec<Budget>,
-    /// The number of rows for which there is room, with the columns that there are.
+    /// Number of rows for which there is room, with the present columns.
     roomy_rows: usize,
-    /// The bytes that are held beside its rows while they are read.
+    /// Bytes held beside its rows while they are read.
     beside: usize,
-    /// The refusal of a column that a row brings, if there was no room for it.
+    /// Refusal of a new column of a row, if there was no room for it.
     refused: Option<Refused>,
 }
 
 impl BatchBuilder {
-    /// An empty builder of events of `kind` that arrive at `now`.
+    /// Creates an empty builder of events of `kind` that arrive at `now`.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let notes = RowErrors::new((!reading.import).then_some(MAX_LISTED_ERRORS));
         let fields = kind.sent_fields().iter().chain(reading.says_known.then_some(&KNOWN_AT));
@@ -157,23 +157,23 @@ impl BatchBuilder {
         }
     }
 
-    /// About how many bytes it takes once it has `rows` rows: each column is filled up to the last of them.
+    /// Approximate bytes that it takes with `rows` rows: each column is filled up to the last of them.
     fn bytes(&self, rows: usize) -> usize {
         let columns = self.fields.iter().chain([&self.predicted_on]).chain(self.members.fillings());
         let columns: usize = columns.map(|column| column.bytes(rows)).sum();
         columns + rows * (size_of::<u64>() + size_of::<Day>())
     }
 
-    /// Makes sure that there is memory for `rows` rows in all, before any of them is there.
+    /// Claims memory for `rows` rows in all, before any of them is there.
     ///
     /// # Errors
-    /// When that is more than a batch may take, or than is left.
+    /// Fails when that is more than a batch may take, or than is left.
     #[inline]
     pub(crate) fn make_room(&mut self, rows: usize) -> Result<(), Refused> {
         if rows <= self.roomy_rows { Ok(()) } else { self.claim(rows) }
     }
 
-    /// The same, also where there was room for so many rows: columns came, or texts.
+    /// Claims memory for `rows` rows even if there was room for as many: columns came, or texts.
     pub(crate) fn claim(&mut self, rows: usize) -> Result<(), Refused> {
         if self.reading.import {
             self.roomy_rows = usize::MAX;
@@ -194,7 +194,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Makes sure that there is memory for so many bytes beside the rows, as long as these are read.
+    /// Claims memory for this many bytes beside the rows, as long as these are read.
     pub(crate) fn hold_beside(&mut self, bytes: usize) -> Result<(), Refused> {
         if bytes <= self.beside {
             return Ok(());
@@ -203,31 +203,31 @@ impl BatchBuilder {
         self.claim(self.rows())
     }
 
-    /// Notes that the body it is read from is held no longer, but what that was unpacked to.
+    /// Records that the body it is read from is released, and only its unpacked form is held.
     pub(crate) fn unpacked(&self) {
         if let Room::Claimed(memory) = &self.reading.room {
             memory.unpacked();
         }
     }
 
-    /// Fails when there was no room for a column that the last row brings.
+    /// Fails when there was no room for a new column of the last row.
     #[inline]
     pub(crate) fn check_room(&mut self) -> Result<(), Refused> {
         self.refused.take().map_or(Ok(()), Err)
     }
 
-    /// How many rows it has; those that could not be read at all are not among them.
+    /// Number of its rows, without the unreadable ones.
     #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.numbers.len()
     }
 
-    /// How it reads values.
+    /// Settings by which it reads values.
     pub(crate) fn reading(&self) -> &Reading {
         &self.reading
     }
 
-    /// Adds the row that stands at `number` in the request, and leaves `row` for [`Row::clear`].
+    /// Adds the row at `number` in the request, and leaves `row` for [`Row::clear`].
     pub(crate) fn push(&mut self, number: u64, row: &mut Row<'_>) {
         let at = self.rows();
         self.numbers.push(number);
@@ -250,12 +250,12 @@ impl BatchBuilder {
         }
     }
 
-    /// Notes a row that could not be read at all.
+    /// Records an unreadable row.
     pub(crate) fn refuse_row(&mut self, number: u64, error: FieldError) {
         self.notes.note_unread(&mut self.row_budget, number, error);
     }
 
-    /// Begins `rows` rows that will be filled by columns, numbered on from `first`.
+    /// Adds `rows` rows that will be filled by columns, numbered on from `first`.
     pub(crate) fn add_rows(&mut self, first: u64, rows: usize) {
         self.numbers.extend(first..first + rows as u64);
     }
@@ -271,7 +271,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Notes what is wrong with a field of row `at`, which the column knows to be wrong.
+    /// Records a fault of a field of row `at`, which the column has marked as wrong.
     #[cold]
     pub(crate) fn note_field(&mut self, field: usize, at: usize, message: String) {
         let name = self.spec(field).name;
@@ -279,12 +279,12 @@ impl BatchBuilder {
         self.notes.note(&mut self.field_budgets[field], (at, self.numbers[at]), 1 + field, error);
     }
 
-    /// What a field is. Behind those of the kind comes when an event was known.
+    /// Specification of a field. The time at which an event was known comes behind the fields of the kind.
     fn spec(&self, field: usize) -> &'static Field {
         self.kind.sent_fields().get(field).unwrap_or(&KNOWN_AT)
     }
 
-    /// The column of a field, for a format that comes by column.
+    /// Returns the column of a field, for a format that comes by column.
     pub(crate) fn field(&mut self, field: usize) -> &mut ColumnBuilder {
         &mut self.fields[field]
     }
@@ -302,7 +302,7 @@ impl BatchBuilder {
         self.note_wrong_day(at, wrong);
     }
 
-    /// Notes what is wrong with the day of the prediction that row `at` judges.
+    /// Records a fault of the day of the prediction that row `at` judges.
     pub(crate) fn note_wrong_day(&mut self, at: usize, wrong: String) {
         self.predicted_on.note_wrong(at);
         if self.wrong_days.len() < self.wrong_days_budget {
@@ -337,7 +337,7 @@ impl BatchBuilder {
                 return self.event_ids.push((at as u32, Err(message)));
             }
         };
-        // With a second row all of them are wrong, whatever they say.
+        // With a second row all ids are wrong, whatever their values.
         let id =
             rules::check_event_id(&text).map(|()| if at == 0 { text.into_owned() } else { String::new() });
         self.event_ids.push((at as u32, id));
@@ -356,19 +356,18 @@ impl BatchBuilder {
         }
     }
 
-    /// Where members of families come among what is wrong with a row: after the row itself and its fields.
+    /// Stage of members of families among the faults of a row: after the row itself and its fields.
     fn member_stage(&self) -> usize {
         1 + self.fields.len()
     }
 
-    /// Where `event_id` comes.
+    /// Stage of `event_id`.
     fn event_id_stage(&self) -> usize {
         self.member_stage() + 1
     }
 }
 
-/// A text of a format whose cells are text, as its column wants it: a number where it is one. `None`
-/// when it is empty.
+/// Converts a text of a format whose cells are text to its column's type: a number if it is one. `None` when it is empty.
 fn loose<'a>(filling: &ColumnBuilder, text: &'a str) -> Option<Scalar<'a>> {
     if text.is_empty() {
         return None;
@@ -381,7 +380,7 @@ fn loose<'a>(filling: &ColumnBuilder, text: &'a str) -> Option<Scalar<'a>> {
     Some(Scalar::Text(Cow::Borrowed(text)))
 }
 
-/// The error of a row that names its event although it does not come alone.
+/// Error of a row that names its event although it does not come alone.
 fn not_alone() -> FieldError {
     let message = "names a single event; send it alone, or give the whole batch an Idempotency-Key";
     FieldError::new(EVENT_ID, message)

@@ -1,4 +1,4 @@
-//! What the names in a request mean: a field of the kind, a member of a family, or nothing.
+//! Meaning of the names in a request: a field of the kind, a member of a family, or nothing.
 
 use std::{
     cell::RefCell,
@@ -10,13 +10,12 @@ use event::{Kind, fields::Family, plain::nearest};
 use super::rules;
 use crate::{file::Mapping, limits::MAX_FIELDS};
 
-/// The field by which an outcome names the day of its prediction. It is not stored: it says in which
-/// log the outcome is.
+/// Field by which an outcome names the day of its prediction. It is not stored: it chooses the log of the outcome.
 pub(crate) const PREDICTED_ON: &str = "predicted_on";
-/// The field by which a single event names itself, for a retry. It is not stored.
+/// Field by which a single event names itself, for a retry. It is not stored.
 pub(crate) const EVENT_ID: &str = "event_id";
 
-/// The options that name fields and columns of a file.
+/// Options that name fields and columns of a file.
 const MAP: &str = "--map";
 const SET: &str = "--set";
 const TAG: &str = "--tag";
@@ -24,65 +23,65 @@ const FEATURE: &str = "--feature";
 const SELECT: &str = "--select";
 const KNOWN_AT: &str = "--known-at";
 
-/// Where the value of a name goes.
+/// Target of the value of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Into the field of this index; behind those of the kind comes when the event was known.
+    /// Field of this index; behind the fields of the kind comes the time at which the event was known.
     Field(usize),
     PredictedOn,
     EventId,
-    /// Into the members of this family, as an object of them.
+    /// Members of this family, as an object of them.
     Family(usize),
-    /// Into one member of this family; its name begins at this byte of the name that was given.
+    /// One member of this family; its name begins at this byte of the given name.
     Member(usize, usize),
-    /// To all places of the column that options name, which stands at this index of [`Names::asked`].
+    /// All places of the column that options name, at this index of [`Names::asked`].
     Asked(usize),
-    /// Nowhere: it is left out.
+    /// No place: it is left out.
     Ignored,
-    /// Nowhere: it is the same in every row and given apart from them.
+    /// No place: it is the same in every row and given apart from them.
     Set,
 }
 
-/// The rest of a sentence about a column that is given apart from the rows as well.
+/// Rest of a sentence about a column that is given apart from the rows as well.
 pub(crate) const IS_SET: &str = "is given by --set as well; leave one of the two out";
 
-/// A place to which a column or a value of all rows goes.
+/// Place to which a column or a value of all rows goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnTarget {
     Field(usize),
     PredictedOn,
     EventId,
-    /// The member of this family and name.
+    /// Member of this family and name.
     Member(usize, String),
 }
 
-/// A column that options name.
+/// Column that options name.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     column: String,
-    /// The first option that names it.
+    /// First option that names it.
     option: &'static str,
     /// All places to which it goes.
     pub(crate) targets: Vec<ColumnTarget>,
 }
 
-/// The names of a kind, and those that a file has for them.
+/// Names of a kind, and the names that a file has for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) kind: Kind,
     known: Vec<(String, Target)>,
     pub(crate) asked: Vec<Asked>,
     ignores_unknown: bool,
-    /// The fields that are read from columns of other names, with those.
+    /// Fields that are read from columns of other names, with those names.
     moved: Vec<(String, String)>,
-    /// Only these are read.
+    /// Names to read; all, when `None`.
     selected: Option<BTreeSet<String>>,
-    /// The names that were looked for, where options name columns.
+    /// Names that were looked up, if options name columns.
     seen: RefCell<BTreeSet<String>>,
 }
 
 impl Names {
-    /// The names that the kind itself has.
+    /// Creates the names of the kind itself.
     pub(crate) fn new(kind: Kind) -> Self {
         let fields = kind.sent_fields().iter().enumerate().map(|(at, field)| (field.name, Target::Field(at)));
         let mut known: Vec<_> = fields.map(|(name, target)| (name.to_owned(), target)).collect();
@@ -103,11 +102,11 @@ impl Names {
         }
     }
 
-    /// The names of a file by its mapping. Each field is read from one column, by its own name where no option says another; a
-    /// column goes to each field and member that is read from it.
+    /// Creates the names of a file by its mapping. Each field is read from one column, by its own name unless an option gives
+    /// another; a column goes to each field and member that is read from it.
     ///
     /// # Errors
-    /// When an option names what does not exist, or two of them contradict each other.
+    /// Fails when an option names a missing field, or two options contradict each other.
     pub(crate) fn of(kind: Kind, mapping: &Mapping) -> Result<Self, String> {
         let mut names = Self::new(kind);
         let own = Self::new(kind);
@@ -155,10 +154,10 @@ impl Names {
         Ok(names)
     }
 
-    /// Where what is called `field` goes.
+    /// Finds the place of the field or member called `field`.
     ///
     /// # Errors
-    /// When there is no such field or member.
+    /// Fails when there is no such field or member.
     pub(crate) fn target(&self, field: &str) -> Result<ColumnTarget, String> {
         let known = self.known.iter().find(|(name, _)| name == field).map(|(_, target)| *target);
         let target = known.and_then(|target| self.column_target(field, target));
@@ -169,7 +168,7 @@ impl Names {
         })
     }
 
-    /// The place of a column for which `target` was found; `None` where that is none or several.
+    /// Place of a column for which `target` was found; `None` if it has no place or several.
     pub(crate) fn column_target(&self, name: &str, target: Target) -> Option<ColumnTarget> {
         Some(match target {
             Target::Field(at) => ColumnTarget::Field(at),
@@ -185,7 +184,7 @@ impl Names {
         ColumnTarget::Member(family, rules::plain(rule, name).into_owned())
     }
 
-    /// Reads `column` as `target`, besides what it is read as already.
+    /// Reads `column` as `target`, besides its present targets.
     fn ask(&mut self, option: &'static str, column: &str, target: ColumnTarget) {
         let at = self.asked.iter().position(|asked| asked.column == column).unwrap_or_else(|| {
             self.asked.push(Asked { column: column.to_owned(), option, targets: Vec::new() });
@@ -208,10 +207,10 @@ impl Names {
         }
     }
 
-    /// Leaves out all that is not of these names, when there are any.
+    /// Leaves out all other names, when `names` is not empty.
     ///
     /// # Errors
-    /// When one of them stands for nothing, or another option names one more.
+    /// Fails when one of them has no meaning, or another option names one more.
     fn select(&mut self, names: &[String]) -> Result<(), String> {
         if names.is_empty() {
             return Ok(());
@@ -227,7 +226,7 @@ impl Names {
         Ok(())
     }
 
-    /// What `name` stands for. It is noted that the file has it.
+    /// Finds the meaning of `name`, and records that the file has it.
     pub(crate) fn find(&self, name: &str) -> Option<Target> {
         if self.expects_columns() {
             let mut seen = self.seen.borrow_mut();
@@ -257,7 +256,7 @@ impl Names {
         found.or_else(|| self.ignores_unknown.then_some(Target::Ignored))
     }
 
-    /// Whether options name columns that the file has to have.
+    /// Returns whether options name columns that the file must have.
     fn expects_columns(&self) -> bool {
         !self.asked.is_empty() || self.selected.is_some()
     }
@@ -267,8 +266,7 @@ impl Names {
             || self.selected.as_ref().is_some_and(|selected| selected.contains(name))
     }
 
-    /// The columns that options name and that nothing so far had, each with what is to be said of it; none before anything was
-    /// looked for.
+    /// Columns that options name and that were not found so far, each with its message; none before anything was looked up.
     pub(crate) fn lacking(&self) -> BTreeMap<String, String> {
         let seen = self.seen.borrow();
         if seen.is_empty() {
@@ -288,12 +286,12 @@ impl Names {
         lacking.collect()
     }
 
-    /// The name that the kind has and that is nearest to `column`.
+    /// Name of the kind that is nearest to `column`.
     pub(crate) fn nearest(&self, column: &str) -> Option<&str> {
         nearest(column, self.known.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// The rest of a sentence about a column that stands for nothing, to whose name `close` is the nearest.
+    /// Rest of a sentence about a column without meaning, whose nearest name is `close`.
     pub(crate) fn unknown(&self, column: &str, close: Option<&str>) -> String {
         match self.moved.iter().find(|(field, _)| field == column) {
             Some((_, from)) => format!(
@@ -303,24 +301,24 @@ impl Names {
         }
     }
 
-    /// The index of the first family that is such.
+    /// Index of the first family for which `is_such` holds.
     fn family(&self, is_such: impl Fn(&Family) -> bool) -> Option<usize> {
         self.kind.families().iter().position(is_such)
     }
 
-    /// The member whose family's prefix a name has. What follows may be no name.
+    /// Finds the member whose family's prefix a name has. The rest may be no valid name.
     fn by_prefix(&self, name: &str) -> Option<Target> {
         let family = self.family(|family| name.starts_with(family.prefix))?;
         Some(Target::Member(family, self.kind.families()[family].prefix.len()))
     }
 
-    /// Whether what has this name is left out.
+    /// Returns whether the value of this name is left out.
     pub(crate) fn is_ignored(&self, name: &str) -> bool {
         self.find(name) == Some(Target::Ignored)
     }
 }
 
-/// The rest of a sentence that begins with an unknown name, to which `close` is the nearest.
+/// Rest of a sentence that begins with an unknown name, whose nearest name is `close`.
 pub(crate) fn unknown_field(kind: Kind, close: Option<&str>) -> String {
     let mut names: Vec<String> = kind.sent_fields().iter().map(|field| field.name.to_owned()).collect();
     if kind == Kind::Outcomes {

@@ -1,4 +1,4 @@
-//! What must hold between the fields of a row.
+//! Checks of relations between the fields of a row.
 
 use event::{Day, Kind, Timestamp, fields::Field};
 
@@ -10,12 +10,12 @@ use super::{
     row::FieldError,
 };
 
-/// How far from 1 numbers may be that add up to it: those of a softmax in single precision are not exact. What is
-/// 0.999 in decimals is within it.
+/// Maximum distance from 1 of numbers that must add up to it: those of a softmax in single precision are not exact. A decimal sum
+/// of 0.999 is within it.
 const MAX_SUM_ERROR: f64 = 1e-3 + 1e-9;
 
 impl BatchBuilder {
-    /// Numbers that must not exceed another field of their row.
+    /// Checks numbers that must not exceed another field of their row.
     pub(super) fn check_order(&mut self) {
         let pairs =
             self.kind.sent_fields().iter().enumerate().filter_map(|(at, field)| Some((at, field.at_most?)));
@@ -41,7 +41,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Numbers that have to add up to 1. They are added in the order of their names, so in one order for all formats.
+    /// Checks numbers that must add up to 1. They are added in the order of their names, so in one order for all formats.
     pub(super) fn check_sums(&mut self) {
         let families = self.kind.families().iter().enumerate();
         for (index, family) in families.filter(|(_, family)| family.sums_to_one) {
@@ -60,7 +60,7 @@ impl BatchBuilder {
             let is_off = |sum: f64| (sum - 1.0).abs() > MAX_SUM_ERROR;
             for (at, sum) in sums.into_iter().enumerate() {
                 let Some(sum) = sum.filter(|sum| is_off(*sum)) else { continue };
-                // The sum says nothing where one of them could not be taken.
+                // The sum means nothing if one of the numbers was not accepted.
                 if !self.notes.is_bad(at) {
                     let message =
                         || format!("add up to {sum}, not to 1; give the {} of every class", family.noun);
@@ -71,7 +71,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Numbers that may be NaN or infinite where the event is of a run, and nowhere else.
+    /// Checks numbers that may be NaN or infinite only if the event is of a run.
     pub(super) fn check_special(&mut self, field: usize) {
         let spec = self.spec(field);
         let Growing::Float(values) = &self.fields[field].values else { return };
@@ -88,7 +88,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Steps are whole numbers.
+    /// Checks that steps are whole numbers.
     pub(super) fn check_steps(&mut self, field: usize) {
         let spec = self.spec(field);
         let Growing::Float(values) = &self.fields[field].values else { return };
@@ -102,7 +102,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Fields that need another one beside them.
+    /// Checks fields that need another one beside them.
     pub(super) fn check_needs(&mut self) {
         for (index, field) in
             self.kind.sent_fields().iter().enumerate().filter(|(_, field)| !field.needs.is_empty())
@@ -111,7 +111,7 @@ impl BatchBuilder {
             let is_needed = |(known, _): &(&Field, &ColumnBuilder)| field.needs.contains(&known.name);
             let needed = self.kind.sent_fields().iter().zip(&self.fields).filter(is_needed);
             let needed: Vec<&ColumnBuilder> = needed.map(|(_, column)| column).collect();
-            // What could not be taken was given all the same.
+            // A value that was not accepted was given all the same.
             let has = |column: &ColumnBuilder, at: usize| {
                 column.is_valid(at) || column.wrong.binary_search(&(at as u32)).is_ok()
             };
@@ -130,7 +130,7 @@ impl BatchBuilder {
         }
     }
 
-    /// The day of a prediction must be that of its instant, where both are stored.
+    /// Checks that the day of a prediction is that of its instant, if both are stored.
     pub(super) fn check_predicted_on(&mut self) {
         let index = |name: &str| self.kind.sent_fields().iter().position(|field| field.name == name);
         let (Some(day), Some(instant)) = (index(PREDICTED_ON), index("predicted_at")) else { return };
@@ -147,7 +147,7 @@ impl BatchBuilder {
         }
     }
 
-    /// A prediction and an outcome must say something.
+    /// Checks that each prediction and outcome has content.
     pub(super) fn check_telling(&mut self) {
         let told = self.kind.sent_fields().iter().zip(&self.fields).filter(|(field, _)| field.is_telling);
         let told: Vec<&ColumnBuilder> =
@@ -160,7 +160,7 @@ impl BatchBuilder {
             .collect();
         let stage = self.event_id_stage() + 1;
         let mut budget = self.notes.budget();
-        // That such a row is bad is noted only after its day was looked at as well.
+        // Such a row is marked as bad only after its day was checked as well.
         self.silent = silent;
         for &at in &self.silent {
             self.notes
@@ -169,7 +169,7 @@ impl BatchBuilder {
     }
 }
 
-/// That a row says nothing.
+/// Message for a row without content.
 fn silence(kind: Kind) -> String {
     let fields =
         kind.lasting_fields().filter(|field| field.is_telling).map(|field| format!("a {}", field.name));

@@ -1,10 +1,10 @@
-//! One row of a request on its way into columns, from whatever row format it came in.
+//! Row of a request on its way into columns, from any row format.
 
 use std::borrow::Cow;
 
 use event::Kind;
 
-/// A single value as a format delivers it.
+/// Single value as a format delivers it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scalar<'a> {
     Null,
@@ -12,12 +12,12 @@ pub(crate) enum Scalar<'a> {
     Int(i64),
     Float(f64),
     Text(Cow<'a, str>),
-    /// Something that no field takes, by its name in messages: `a list`.
+    /// Value that no field takes, by its name in messages: `a list`.
     Other(&'static str),
 }
 
 impl Scalar<'_> {
-    /// What it is, for an error.
+    /// Name of its type, for an error.
     pub(crate) fn is_called(&self) -> &'static str {
         match self {
             Scalar::Null => "null",
@@ -29,7 +29,7 @@ impl Scalar<'_> {
     }
 }
 
-/// What is wrong with a field of a row.
+/// Fault of a field of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     pub(crate) field: Option<String>,
@@ -46,21 +46,21 @@ impl FieldError {
     }
 }
 
-/// A member of a family in a row.
+/// Member of a family in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member<'a> {
-    /// The index of its family in those of the kind.
+    /// Index of its family in the families of the kind.
     pub(crate) family: usize,
     pub(crate) name: Cow<'a, str>,
     pub(crate) value: Scalar<'a>,
 }
 
-/// A row: a value for each field of the kind, in their order, and members of families. One is used again and
-/// again, so that a row costs no allocation.
+/// Row: a value for each field of the kind, in their order, and members of families. One row is reused, so that a row costs no
+/// allocation.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Row<'a> {
     pub(crate) fields: Vec<Scalar<'a>>,
-    /// The UTC day that an outcome's prediction was made on.
+    /// UTC day of the prediction that an outcome judges.
     pub(crate) predicted_on: Scalar<'a>,
     pub(crate) event_id: Scalar<'a>,
     pub(crate) members: Vec<Member<'a>>,
@@ -72,12 +72,12 @@ fn empty_member<'a>() -> Member<'a> {
 }
 
 impl Row<'_> {
-    /// An empty row in the same memory, for values of another life.
+    /// Returns an empty row in the same memory, for values of another lifetime.
     pub(crate) fn recycle<'b>(mut self) -> Row<'b> {
         let fields = self.fields.len();
         self.clear();
         self.fields.clear();
-        // A collection of nothing, in place: that keeps the memory.
+        // Collecting nulls in place keeps the memory.
         let mut row = Row {
             fields: self.fields.into_iter().map(|_| Scalar::Null).collect(),
             predicted_on: Scalar::Null,
@@ -91,7 +91,7 @@ impl Row<'_> {
 
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            // The last one says when it was known.
+            // The last field is the time at which it was known.
             fields: vec![Scalar::Null; kind.sent_fields().len() + 1],
             predicted_on: Scalar::Null,
             event_id: Scalar::Null,

@@ -1,13 +1,13 @@
-//! What is wrong with which row: collected in any order, reported in the order of the rows.
+//! Faults of rows: collected in any order, reported in the order of the rows.
 
 use event::RowProblem;
 
 use super::row::FieldError;
 
-/// How many messages a row of an import keeps.
+/// Maximum messages that an import keeps for a row.
 const MAX_ROW_MESSAGES: usize = 16;
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug)]
 struct Note {
     row: u64,
@@ -15,27 +15,27 @@ struct Note {
     error: FieldError,
 }
 
-/// How many notes one source may still keep. A source notes its rows in their order, so what it
-/// drops comes after all that is listed anyway.
+/// Number of notes that one source may still keep. A source notes its rows in their order, so the dropped ones come after all
+/// that are listed anyway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(usize);
 
 impl Budget {
-    /// Nothing more is kept.
+    /// Budget for no further note.
     pub(crate) fn spent() -> Self {
         Self(0)
     }
 }
 
-/// What is wrong with rows.
+/// Faults of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct RowErrors {
-    /// How many an answer lists; `None` when all bad rows are handed out.
+    /// Maximum number that an answer lists; `None` when all bad rows are returned.
     listed: Option<usize>,
     notes: Vec<Note>,
-    /// The rows of the builder that are bad.
+    /// True for each bad row of the builder.
     bad: Vec<bool>,
-    /// How many rows never came into the builder.
+    /// Number of rows that never came into the builder.
     unread: usize,
 }
 
@@ -44,12 +44,12 @@ impl RowErrors {
         Self { listed, notes: Vec::new(), bad: Vec::new(), unread: 0 }
     }
 
-    /// The budget of a source.
+    /// Budget of a source.
     pub(crate) fn budget(&self) -> Budget {
         Budget(self.listed.unwrap_or(usize::MAX))
     }
 
-    /// Notes what is wrong with row `at` of the builder, which has the number `row` in the request.
+    /// Records a fault of row `at` of the builder, which has the number `row` in the request.
     pub(crate) fn note(
         &mut self,
         budget: &mut Budget,
@@ -69,13 +69,13 @@ impl RowErrors {
         self.bad[at] = true;
     }
 
-    /// Notes a row that never came into the builder.
+    /// Records a row that never came into the builder.
     pub(crate) fn note_unread(&mut self, budget: &mut Budget, row: u64, error: FieldError) {
         self.unread += 1;
         self.list_only(budget, row, 0, || error);
     }
 
-    /// Notes what is wrong with a row that will be marked as bad by itself.
+    /// Records a fault of a row that will be marked as bad separately.
     pub(crate) fn list_only(
         &mut self,
         budget: &mut Budget,
@@ -89,28 +89,28 @@ impl RowErrors {
         }
     }
 
-    /// Whether row `at` of the builder is bad.
+    /// Returns whether row `at` of the builder is bad.
     #[inline]
     pub(crate) fn is_bad(&self, at: usize) -> bool {
         self.bad.get(at).is_some_and(|bad| *bad)
     }
 
-    /// How many rows are bad.
+    /// Number of bad rows.
     pub(crate) fn count(&self) -> usize {
         self.unread + self.bad.iter().filter(|bad| **bad).count()
     }
 
-    /// How many rows never came into the builder.
+    /// Number of rows that never came into the builder.
     pub(crate) fn count_unread(&self) -> usize {
         self.unread
     }
 
-    /// Whether a row of the builder is bad.
+    /// Returns whether any row of the builder is bad.
     pub(crate) fn any_in_draft(&self) -> bool {
         self.bad.contains(&true)
     }
 
-    /// What is wrong, in the order of the rows and in a row in that of its fields.
+    /// Lists the faults, in the order of the rows and of the fields in each row.
     pub(crate) fn list(mut self) -> Vec<RowProblem> {
         self.notes.sort_by_key(|note| (note.row, note.stage));
         let listed = self.listed.unwrap_or(usize::MAX);
@@ -119,7 +119,7 @@ impl RowErrors {
         self.notes.into_iter().take(listed).map(problem).collect()
     }
 
-    /// Each bad row with what is wrong with it, at most [`MAX_ROW_MESSAGES`] messages.
+    /// Lists the bad rows, each with its faults, at most [`MAX_ROW_MESSAGES`] messages.
     pub(crate) fn rows(self) -> Vec<(u64, Vec<RowProblem>)> {
         let mut rows: Vec<(u64, Vec<RowProblem>)> = Vec::new();
         for problem in self.list() {

@@ -1,4 +1,4 @@
-//! What the text of a field may be.
+//! Rules for the text of a field.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use event::{
 use super::row::Scalar;
 use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES};
 
-/// Up to this size doubles tell all whole numbers apart: 2^53.
+/// Greatest size up to which doubles distinguish all whole numbers: 2^53.
 pub(crate) const GREATEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// The text as it is kept.
+/// Returns the text as stored.
 #[inline]
 pub(crate) fn plain(rule: Rule, text: &str) -> Cow<'_, str> {
     match rule {
@@ -25,7 +25,7 @@ pub(crate) fn plain(rule: Rule, text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is wrong with a value that is no text and of which none is made.
+/// Message for a value that is no text and is not converted to one.
 pub(crate) fn no_text(rule: Rule, value: &Scalar<'_>) -> String {
     match (rule, value) {
         (Rule::Label, Scalar::Float(_)) => {
@@ -40,7 +40,7 @@ pub(crate) fn no_text(rule: Rule, value: &Scalar<'_>) -> String {
 /// Checks a text.
 ///
 /// # Errors
-/// What is wrong with it, as the rest of a sentence.
+/// The fault, as the rest of a sentence.
 #[inline]
 pub(crate) fn check(rule: Rule, text: &str) -> Result<(), String> {
     match rule {

@@ -1,4 +1,4 @@
-//! What every row of a file has, although the file does not say it.
+//! Values that every row of a file has, given apart from the file.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::batch::Refused;
 
 impl BatchBuilder {
-    /// Gives every row what all of them have.
+    /// Sets these values in every row.
     pub(super) fn fill_set(&mut self) -> Result<(), Refused> {
         for (target, text) in std::mem::take(&mut self.reading.set) {
             let column = match &target {

@@ -1,5 +1,4 @@
-//! Times in requests and files: RFC 3339 as it is usually written, read by hand, and everything else
-//! through the calendar of `chrono`.
+//! Times in requests and files: the usual form of RFC 3339 is parsed by hand, everything else through the calendar of `chrono`.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +6,7 @@ use chrono::{LocalResult, NaiveDate, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
 use event::{Timestamp, time::DAY_MICROS};
 
-/// The microseconds of the years 1 to 9999.
+/// Microseconds of the years 1 to 9999.
 pub(super) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 
 /// `YYYY-MM-DDTHH:MM:SS`
@@ -16,24 +15,24 @@ const DATE_BYTES: usize = 10;
 /// `YYYY-MM-DDTHH:MM`
 const MINUTES_BYTES: usize = 16;
 
-/// How a number or a text of another form tells a time.
+/// Form of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    /// RFC 3339, and without an offset where there is a time zone.
+    /// RFC 3339; the offset may be missing if there is a time zone.
     Rfc3339,
-    /// Units since 1970, of so many microseconds each.
+    /// Units since 1970, each of this many microseconds.
     Unix(i64),
-    /// As `chrono::format::strftime` has it.
+    /// Format of `chrono::format::strftime`.
     Strftime(String),
 }
 
-/// Reads times of one form. It remembers the date of the last one: the next is often of the same.
+/// Reader of times of one form. It remembers the date of the last one: the next often has the same.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeReader {
     zone: Option<Tz>,
     form: Form,
     date: [u8; DATE_BYTES],
-    /// The microseconds at which that date begins.
+    /// Microseconds at which that date begins.
     date_micros: i64,
 }
 
@@ -44,11 +43,11 @@ impl Default for TimeReader {
 }
 
 impl TimeReader {
-    /// Reads times in `zone` where they have no offset, and by `format` where it is given: `unix`,
-    /// `unix_ms`, `unix_us`, or a format of `strftime`.
+    /// Creates a reader of times in `zone` if they have no offset, and by `format` if it is given: `unix`, `unix_ms`, `unix_us`,
+    /// or a format of `strftime`.
     ///
     /// # Errors
-    /// When the format is none.
+    /// Fails when the format is not valid.
     pub(crate) fn new(zone: Option<Tz>, format: Option<&str>) -> Result<Self, String> {
         use chrono::format::{Item, StrftimeItems};
         let form = match format {
@@ -66,10 +65,10 @@ impl TimeReader {
         Ok(Self { zone, form, ..Self::default() })
     }
 
-    /// The time that a text tells, in microseconds since 1970.
+    /// Parses a text as microseconds since 1970.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence.
+    /// The fault, as a sentence.
     #[inline]
     pub(crate) fn text(&mut self, text: &str) -> Result<i64, String> {
         match &self.form {
@@ -88,13 +87,13 @@ impl TimeReader {
         }
     }
 
-    /// The time that a whole number tells; `None` when times are not numbers here.
+    /// Converts a whole number; `None` when times are not numbers here.
     pub(crate) fn int(&self, number: i64) -> Option<Result<i64, String>> {
         let Form::Unix(unit) = self.form else { return None };
         Some(number.checked_mul(unit).ok_or_else(|| outside(&number.to_string())))
     }
 
-    /// The time that a number with a fraction tells; `None` when times are not numbers here.
+    /// Converts a number with a fraction; `None` when times are not numbers here.
     pub(crate) fn float(&self, number: f64) -> Option<Result<i64, String>> {
         matches!(self.form, Form::Unix(_)).then(|| self.number(number))
     }
@@ -109,22 +108,22 @@ impl TimeReader {
         }
     }
 
-    /// The instant of a local time in microseconds, by the zone of this reader.
+    /// Converts a local time in microseconds to an instant, by the zone of this reader.
     ///
     /// # Errors
-    /// When there is no zone, or the time does not exist or exists twice there.
+    /// Fails when there is no zone, or the time does not exist or exists twice there.
     pub(crate) fn local(&self, micros: i64) -> Result<i64, String> {
         let zone = self.zone.ok_or("has no offset and no time zone is given")?;
         let time = chrono::DateTime::from_timestamp_micros(micros).ok_or_else(|| outside("the time"))?;
         in_zone(time.naive_utc(), zone)
     }
 
-    /// Whether local times can be read.
+    /// Returns whether local times can be read.
     pub(crate) fn has_zone(&self) -> bool {
         self.zone.is_some()
     }
 
-    /// `YYYY-MM-DDTHH:MM:SS[.fff](Z|+hh:mm)`, when the text has just this form and a place in the calendar.
+    /// Parses `YYYY-MM-DDTHH:MM:SS[.fff](Z|+hh:mm)`, when the text has exactly this form and a place in the calendar.
     fn usual(&mut self, text: &[u8]) -> Option<i64> {
         let (plain, rest) = text.split_first_chunk::<PLAIN_BYTES>()?;
         let separators = [plain[4], plain[7], plain[10], plain[13], plain[16]];
@@ -165,7 +164,7 @@ impl TimeReader {
         TIMES.contains(&micros).then_some(micros)
     }
 
-    /// The microseconds at which a date begins; remembered.
+    /// Returns the microseconds at which a date begins; remembered.
     fn day(&mut self, date: [u8; DATE_BYTES]) -> Option<i64> {
         let year = two(date[0], date[1])? * 100 + two(date[2], date[3])?;
         let (month, day) = (two(date[5], date[6])?, two(date[8], date[9])?);
@@ -195,8 +194,8 @@ impl TimeReader {
     }
 }
 
-/// A time with an offset as RFC 3339 spells it: `+0000` and `+00` as polars and DuckDB write them, ` UTC` as BigQuery does, and without seconds as
-/// Java does. `None` where it has no offset.
+/// Respells a time with an offset as RFC 3339: `+0000` and `+00` are written by polars and DuckDB, ` UTC` by BigQuery, and no
+/// seconds by Java. `None` if it has no offset.
 fn respelled(text: &str) -> Option<String> {
     let text = text.trim();
     let in_utc = ["UTC", "GMT", "Z"].iter().find_map(|name| text.strip_suffix(name));

@@ -1,4 +1,4 @@
-//! Files that come by column: Parquet by slices of rows, Arrow by its own batches.
+//! Files read by column: Parquet by slices of rows, Arrow by its own batches.
 
 use std::{
     fs::File,
@@ -63,7 +63,7 @@ impl ParquetFile {
         Ok(part.height() > 0 && self.next < self.rows)
     }
 
-    /// About how many bytes were read.
+    /// Approximate number of bytes read.
     pub(super) fn bytes(&self) -> u64 {
         match self.next >= self.rows {
             true => self.size,
@@ -72,18 +72,18 @@ impl ParquetFile {
     }
 }
 
-/// What is decoded of an Arrow file.
+/// Runs a decoder of an Arrow file.
 fn of_arrow<T>(decode: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     caught("an Arrow file", decode).map_err(of_file)
 }
 
-/// An Arrow file: a stream, or with a footer.
+/// Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
     batches: Batches<Box<dyn Read + Send>>,
     places: Places,
-    /// The batch at hand, and how many of its rows were taken.
+    /// Present batch, and the number of its rows taken.
     batch: Option<(RecordBatch, usize)>,
-    /// How many rows were taken in all.
+    /// Number of rows taken in all.
     rows: u64,
     size: u64,
     position: File,
@@ -127,7 +127,7 @@ impl ArrowFile {
         Ok(true)
     }
 
-    /// About how many bytes were read.
+    /// Approximate number of bytes read.
     pub(super) fn bytes(&mut self) -> u64 {
         match self.is_done {
             true => self.size,

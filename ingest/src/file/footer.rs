@@ -1,5 +1,5 @@
-//! Arrow files with a footer as streams: the schema and the blocks that the footer names, one after the other. What stands before and
-//! between them is of their writer alone: polars 2 has a schema there without its length.
+//! Arrow files with a footer as streams: the schema and the blocks that the footer names, one after the other. Bytes before and
+//! between them belong to their writer alone: polars 2 has a schema there without its length.
 
 use std::{
     fs::File,
@@ -15,10 +15,10 @@ use crate::{
     format::{coded::encoded, ipc::FILE},
 };
 
-/// The bytes behind a footer: its length, and what the file begins with.
+/// Bytes behind a footer: its length, and the magic with which the file begins.
 const TAIL: usize = 4 + FILE.len();
 
-/// The stream of a file: what it is itself or, when it begins as a file with a footer does, what the footer names.
+/// Returns the stream of a file: the file itself or, if it begins as a file with a footer, the blocks that the footer names.
 pub(super) fn streamed(mut file: BufReader<File>) -> Result<Box<dyn Read + Send>, Refused> {
     let mut magic = Vec::new();
     (&mut file).take(FILE.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Appends the row 0, and while that is written the rows from 1 to `rows` are asked to be; returns what came of them.
+/// Appends the row 0, and starts appends of the rows from 1 to `rows` while that is written; returns their results.
 async fn while_one_is_written(world: &World, appender: &Appender, rows: usize) -> Vec<Result<bool>> {
     let gate = world.table.gate.write().await;
     let append = |row| world.append(appender, world.batch(row, 1), None);
@@ -47,14 +47,14 @@ async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
     assert!(world.append(&world.appender(), world.batch(0, 30_000), None).await.unwrap());
     assert!(world.table.stumbles.load(Ordering::Relaxed) < 0, "one has failed");
     assert_eq!(world.rows().await, 30_000);
-    // When nothing got in it is for the caller to try again.
+    // When nothing got in, the caller has to try again.
     world.table.stumbles.store(0, Ordering::Relaxed);
     let refused = world.append(&world.appender(), world.batch(30_000, 1), None).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
-/// Of three segments one gets in, and then nothing any more: it ends with an error, is not tried without end, and the same batch sent again is
-/// stored once.
+/// One of three segments gets in, and then nothing any more: the append ends with an error, is not tried without end, and the
+/// same batch sent again is stored once.
 #[tokio::test]
 async fn what_got_in_in_part_is_given_up_where_nothing_more_gets_in() {
     let world = World::new();
@@ -85,7 +85,7 @@ async fn many_at_once_share_segments_and_cost_one_write_together() {
     });
     assert!(!futures::future::try_join_all(appends).await.unwrap().contains(&true));
     assert_eq!(world.rows().await, 65);
-    // The same new one at one time is stored by one of them.
+    // One new row appended several times at once is stored by one of them.
     let appends = (0..8).map(|_| world.append(&appender, world.batch(77, 1), None));
     let appended = futures::future::try_join_all(appends).await.unwrap();
     assert_eq!(appended.iter().filter(|appended| **appended).count(), 1);
@@ -122,7 +122,7 @@ async fn several_processes_append_to_one_log_without_holes() {
     assert_eq!(keys.len(), expected, "some events are there twice");
 }
 
-/// The segments of a day.
+/// Segments of a day.
 async fn segments(world: &World) -> Vec<Segment> {
     let mut found = Vec::new();
     for head in scan::heads(&*world.table, &world.workspace).await.unwrap() {
@@ -142,7 +142,7 @@ async fn only_requests_of_equal_columns_share_a_segment() {
         );
         read_ndjson(Kind::Predictions, body.as_bytes(), world.clock.now()).unwrap()
     };
-    // From then on the lanes of the day are known, so nobody who waits is sent elsewhere.
+    // From then on the lanes of the day are known, so no waiting writer is sent elsewhere.
     world.append(&appender, row(0), None).await.unwrap();
     world.writes();
     let gate = world.table.gate.write().await;

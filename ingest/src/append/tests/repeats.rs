@@ -25,7 +25,7 @@ async fn a_repeat_is_found_by_key_and_by_content_in_every_process() {
     assert_eq!(world.rows().await, before);
 }
 
-/// Whether a sequence of single predictions of one key, without idempotency keys, ends with the last one.
+/// Checks that a sequence of single predictions of one key, without idempotency keys, ends with the last one.
 async fn ends_with_the_last(scores: &[f64], rows: usize, apart: i64) {
     let world = World::new();
     let appender = world.appender();
@@ -69,8 +69,7 @@ async fn a_repeat_is_told_with_what_it_repeats_and_stored_where_that_is_wanted()
     assert_eq!(world.rows().await, 15);
 }
 
-/// A service that forgets a log, or starts again, reads back as far as the promise goes, however much came
-/// since.
+/// A service that forgets a log, or starts again, reads back as far as repeats are recognized, however much was appended since.
 #[tokio::test]
 async fn a_log_that_was_forgotten_is_read_back_and_not_doubled() {
     let world = World::new();
@@ -91,8 +90,7 @@ async fn a_log_that_was_forgotten_is_read_back_and_not_doubled() {
     assert_eq!(world.rows().await, 101_103);
 }
 
-/// More batches than may be remembered: those with a key are stored, one without is refused rather than
-/// stored twice.
+/// More batches than may be remembered: batches with a key are stored, one without is refused rather than stored twice.
 #[tokio::test]
 async fn what_cannot_be_compared_is_refused_until_it_can() {
     let world = World::new();
@@ -110,7 +108,7 @@ async fn what_cannot_be_compared_is_refused_until_it_can() {
     assert!(world.append(&appender, world.batch(0, 1), None).await.unwrap(), "that is another one by now");
 }
 
-/// Bug 4 of a key that is used again: its rows of before are no rows of it.
+/// Bug 4: a key is used again; the rows of its earlier batch are no rows of the new one.
 #[tokio::test]
 async fn a_key_that_is_used_again_after_it_was_forgotten_and_broken_off_is_stored_whole() {
     let world = World::new();
