@@ -1,13 +1,12 @@
-//! The gate before the append: how much may be under way at one time, and whose turn it is.
+//! Gate before the append: bounds the requests under way, and gives them turns.
 //!
-//! A large request needs a slot while it is parsed and stored. Free slots go round among the workspaces
-//! that wait, so one that sends much does not keep out the rest. A slot is asked for when the first part
-//! of the body is there, and given back when the client is waited for: a slow client costs the bytes that it
-//! has sent, and no slot. A small request needs no slot; there is a bound on how many are under way. What is
-//! over a bound is turned away at once, before its body is read.
+//! A large request needs a slot while it is parsed and stored. Free slots go round among the waiting workspaces, so one that
+//! sends much does not keep out the rest. A slot is requested when the first part of the body is there, and given back while the
+//! client is waited for: a slow client costs the bytes that it has sent, and no slot. A small request needs no slot; the number
+//! under way is bounded. A request over a bound is turned away at once, before its body is read.
 //!
-//! Memory is counted by what a body becomes, not by how long it is: its reader claims what its rows take before it
-//! decodes them ([`Memory`]), and a request that is refused more is turned away.
+//! Memory is counted by the decoded body, not by its length: its reader claims the memory of the rows before it decodes them
+//! ([`Memory`]), and a request whose claim is refused is turned away.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,55 +30,55 @@ mod bounds;
 
 pub use bounds::Bounds;
 
-/// Why a request is turned away.
+/// Reason for turning a request away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Busy {
     /// Its workspace has too many requests under way.
     Workspace,
-    /// The service has.
+    /// The service has too many requests under way.
     Service,
     /// The service is about to stop.
     Stopping,
 }
 
-/// The size of a request, as far as it is known before its body is read.
+/// Size of a request, as far as it is known before its body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// It is worked on at once.
+    /// Worked on at once.
     Small,
-    /// It needs a slot.
+    /// In need of a slot.
     Large,
 }
 
-/// How much is under way.
+/// Number of requests and bytes under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Small requests.
     pub small: usize,
-    /// Large requests that have a slot.
+    /// Large requests with a slot.
     pub large: usize,
-    /// Large requests that have none: they are read, or wait.
+    /// Large requests without one: they are read, or wait.
     pub reading: usize,
-    /// Those of them that wait for a slot.
+    /// Large requests that wait for a slot.
     pub waiting: usize,
-    /// Bytes of bodies, and of what they become, in memory.
+    /// Bytes of bodies, and of their decoded forms, in memory.
     pub bytes: usize,
 }
 
-/// Lets requests through.
+/// Gate that lets requests through.
 #[derive(Debug)]
 pub struct Gate {
     bounds: Bounds,
     state: Mutex<State>,
     waits: Histogram,
-    /// How many were turned away, by [`Busy::ALL`].
+    /// Number of requests turned away, by [`Busy::ALL`].
     refused: [Counter; Busy::ALL.len()],
 }
 
 impl Busy {
     const ALL: [Busy; 3] = [Busy::Workspace, Busy::Service, Busy::Stopping];
 
-    /// Its name among the labels of a metric.
+    /// Name among the labels of a metric.
     fn name(self) -> &'static str {
         match self {
             Busy::Workspace => "workspace",
@@ -98,13 +97,13 @@ struct State {
     reading: Counts,
     small: Counts,
     waiting: HashMap<Id, VecDeque<oneshot::Sender<Slot>>>,
-    /// The workspaces that wait, the one whose turn is next first.
+    /// Waiting workspaces, the one with the next turn first.
     turns: VecDeque<Id>,
     bytes: usize,
     slow_bytes: Counts,
 }
 
-/// The permission to read one request, and to work on it once it has a slot; it ends when it is dropped.
+/// Permission to read one request, and to work on it once it has a slot; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Pass {
     gate: Arc<Gate>,
@@ -112,11 +111,11 @@ pub struct Pass {
     size: Size,
     memory: Memory,
     slot: Option<Slot>,
-    /// Whether it has had a slot and gave it back.
+    /// True if it has had a slot and gave it back.
     is_slow: bool,
 }
 
-/// The memory that a request counts for. Its pass has it and what reads its body: it counts until both are dropped.
+/// Memory of a request. Its pass and the reader of its body hold it: it counts until both are dropped.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Account>);
 
@@ -126,16 +125,16 @@ struct Account {
     held: Mutex<Held>,
 }
 
-/// The bytes that a request holds.
+/// Bytes that a request holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// Its body, as it comes.
+    /// Bytes of its body received so far.
     body: usize,
     /// Memory beside the body while that is read.
     reading: usize,
     /// Memory in the place of the body once it is read.
     read: usize,
-    /// Set once the body is gone, since it was unpacked as it came.
+    /// True once the body is released, since it was unpacked as it came.
     is_unpacked: bool,
 }
 
@@ -146,7 +145,7 @@ impl Held {
     }
 }
 
-/// One of the slots, taken by a workspace.
+/// Slot taken by a workspace.
 #[derive(Debug)]
 struct Slot {
     gate: Arc<Gate>,
@@ -154,7 +153,7 @@ struct Slot {
 }
 
 impl Gate {
-    /// A gate with these bounds.
+    /// Creates a gate with these bounds.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -164,10 +163,10 @@ impl Gate {
         })
     }
 
-    /// Lets a request of a workspace in.
+    /// Admits a request of a workspace.
     ///
     /// # Errors
-    /// When too many are under way, or the gate is closed.
+    /// Fails when too many are under way, or the gate is closed.
     pub fn enter(self: &Arc<Self>, workspace: &Id, size: Size) -> Result<Pass, Busy> {
         let state = &mut *self.state();
         let (counts, most, most_of_workspace) = match size {
@@ -195,7 +194,7 @@ impl Gate {
         reason
     }
 
-    /// How much is under way.
+    /// Present load.
     pub fn load(&self) -> Load {
         let state = self.state();
         let in_line = |line: &VecDeque<oneshot::Sender<Slot>>| {
@@ -215,13 +214,13 @@ impl Gate {
         self.state().is_stopping = true;
     }
 
-    /// A slot, if one is free for this workspace and none of its requests waits; else a place in the line.
+    /// Takes a slot, if one is free for this workspace and none of its requests waits; else a place in the line.
     fn slot_or_place(
         self: &Arc<Self>,
         state: &mut State,
         workspace: &Id,
     ) -> Result<Slot, oneshot::Receiver<Slot>> {
-        // Those who gave up are not in line any more.
+        // Removes requests that gave up from the line.
         if let Some(line) = state.waiting.get_mut(workspace) {
             line.retain(|waiting| !waiting.is_closed());
         }
@@ -247,7 +246,7 @@ impl Gate {
         Slot { gate: Arc::clone(self), workspace: workspace.clone() }
     }
 
-    /// Gives free slots to the requests that wait, one workspace after the other.
+    /// Gives free slots to the waiting requests, one workspace after the other.
     fn grant(self: &Arc<Self>) {
         while let Some((waiting, slot)) = self.next_in_line() {
             // A request that gave up does not take the slot: dropping it frees it for the next one.
@@ -283,25 +282,25 @@ impl Gate {
 }
 
 impl Pass {
-    /// Whether the request has a slot.
+    /// Returns whether the request has a slot.
     pub fn has_slot(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// How many bytes of the body have come.
+    /// Number of bytes of the body received.
     pub fn bytes(&self) -> usize {
         self.memory.held().body
     }
 
-    /// The memory that the request counts for.
+    /// Memory of the request.
     pub fn memory(&self) -> Memory {
         self.memory.clone()
     }
 
-    /// Makes a small request a large one, since its body becomes more than it looked: from here on it needs a slot.
+    /// Makes a small request a large one, since its body decodes to more than expected: from here on it needs a slot.
     ///
     /// # Errors
-    /// When too many large ones are under way.
+    /// Fails when too many large ones are under way.
     pub fn enlarge(&mut self) -> Result<(), Busy> {
         let mut large = self.gate.enter(&self.workspace, Size::Large)?;
         mem::swap(&mut large.memory, &mut self.memory);
@@ -309,7 +308,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether `bytes` more of the body may be held now; if not, a slot must be had first.
+    /// Returns whether `bytes` more of the body may be held now; if not, a slot must be taken first.
     pub fn has_room(&self, bytes: usize) -> bool {
         let Bounds { ahead, slow_bytes, slow_bytes_of_workspace, .. } = self.gate.bounds;
         if self.has_slot() || self.size == Size::Small || self.bytes() < ahead {
@@ -321,10 +320,10 @@ impl Pass {
         self.is_slow && own + bytes <= slow_bytes_of_workspace && all + bytes <= slow_bytes
     }
 
-    /// Notes that `bytes` more of the body are in memory.
+    /// Counts `bytes` more of the body in memory.
     ///
     /// # Errors
-    /// When all requests together hold too much; one alone never does.
+    /// Fails when all requests together hold too much; one alone never does.
     pub fn hold(&mut self, bytes: usize) -> Result<(), Busy> {
         let Held { body, .. } = self.memory.held();
         self.memory.grow(self.gate.bounds.bytes, |held| held.body = body + bytes)?;
@@ -337,7 +336,7 @@ impl Pass {
     /// Waits for a slot, when it has none.
     ///
     /// # Errors
-    /// When it takes too long.
+    /// Fails when it takes too long.
     pub async fn line_up(&mut self) -> Result<(), Busy> {
         if self.has_slot() || self.size == Size::Small {
             return Ok(());
@@ -368,7 +367,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Gives the slot back, since the client is slow, or since what the request does next takes a slot of its own.
+    /// Gives the slot back, since the client is slow, or since the next step of the request takes a slot of its own.
     pub fn step_aside(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         self.is_slow = true;
@@ -401,11 +400,11 @@ impl Memory {
         *self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims what the body becomes: so many bytes beside it while it is `reading`, and so many in its place once it is `read`.
+    /// Claims the memory of the decoded body: `reading` bytes beside it while it is read, and `read` in its place afterwards.
     /// Less than was claimed before changes nothing.
     ///
     /// # Errors
-    /// When all requests together hold too much, and when one would be too much alone.
+    /// Fails when all requests together hold too much, and when one would be too much alone.
     pub(crate) fn claim(&self, reading: usize, read: usize) -> Result<(), Refused> {
         let Bounds { bytes, claimed, .. } = self.0.gate.bounds;
         let mut alone = 0;
@@ -423,13 +422,13 @@ impl Memory {
         }
     }
 
-    /// Notes that the body is gone, and that only what it was unpacked to is held.
+    /// Records that the body is released, and that only its unpacked form is held.
     pub(crate) fn unpacked(&self) {
-        // Less is never refused.
+        // A smaller amount is never refused.
         _ = self.grow(usize::MAX, |held| held.is_unpacked = true);
     }
 
-    /// Changes what is held, so that all requests hold `most` bytes at most, if others hold some.
+    /// Changes the held bytes, so that all requests hold `most` bytes at most, if others hold some.
     fn grow(&self, most: usize, change: impl FnOnce(&mut Held)) -> Result<(), Busy> {
         let Account { gate, held } = &*self.0;
         let mut state = gate.state();
@@ -564,7 +563,7 @@ mod tests {
             pass.step_aside();
         }
         assert_eq!(gate.load(), Load { reading: 2, bytes: 36, ..Load::default() });
-        // Others go on, and what comes before their slot needs no room.
+        // Others go on, and their bytes before their slot need no room.
         let mut other = gate.enter(&b, Size::Large).unwrap();
         assert!(other.has_room(60));
         other.hold(60).unwrap();
@@ -572,7 +571,7 @@ mod tests {
         other.line_up().await.unwrap();
         assert!(other.has_room(1));
         drop(other);
-        // The slow ones hold what there is room for, and then need a slot again.
+        // The slow ones fill the available room, and then need a slot again.
         assert!(slow[0].has_room(4) && !slow[0].has_room(5), "36 of 40 bytes of the workspace are held");
         slow[0].hold(4).unwrap();
         assert!(!slow[1].has_room(1));
@@ -609,7 +608,7 @@ mod tests {
         let [a, b, _] = workspaces();
         let mut one = gate.enter(&a, Size::Small).unwrap();
         one.hold(10).unwrap();
-        // It holds the more of what it takes while it is read and once it is.
+        // It holds the greater of its memory while it is read and afterwards.
         one.memory().claim(20, 25).unwrap();
         assert_eq!(gate.load().bytes, 30);
         one.memory().claim(5, 60).unwrap();
@@ -620,13 +619,13 @@ mod tests {
         // A body has the room that claims leave.
         two.hold(20).unwrap();
         assert_eq!(two.hold(1).unwrap_err(), Busy::Service);
-        // A body that is unpacked is not held any more, but was sent.
+        // An unpacked body is not held any more, but was sent.
         two.memory().unpacked();
         assert_eq!((gate.load().bytes, two.bytes()), (80, 20));
         assert!(matches!(one.memory().claim(101, 0), Err(Refused::TooLarge(_))), "nor when it is alone");
         two.enlarge().unwrap();
         assert_eq!(gate.load(), Load { small: 1, reading: 1, bytes: 80, ..Load::default() });
-        // It counts until its reader is gone as well.
+        // It counts until its reader is dropped as well.
         let reader = two.memory();
         drop((one, two));
         assert_eq!(gate.load(), Load { bytes: 20, ..Load::default() });

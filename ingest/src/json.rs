@@ -7,10 +7,10 @@ use crate::{
     format::{BodyReader, Encoding, Format},
 };
 
-/// Reads one JSON object a line; blank lines are passed over, rows are counted by line.
+/// Reads one JSON object a line; blank lines are skipped, rows are counted by line.
 ///
 /// # Errors
-/// What is wrong with the rows, with their line numbers, or with the whole.
+/// Faults of the rows, with their line numbers, or of the whole.
 pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
     read(kind, Format::Ndjson, body, now)
 }
@@ -18,7 +18,7 @@ pub fn read_ndjson(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Ref
 /// Reads an array of JSON objects, or an object of arrays; rows are counted from 1.
 ///
 /// # Errors
-/// What is wrong with the rows or with the whole.
+/// Faults of the rows or of the whole.
 pub fn read_json_array(kind: Kind, body: &[u8], now: Timestamp) -> Result<Batch, Refused> {
     read(kind, Format::Json, body, now)
 }
@@ -89,7 +89,7 @@ mod tests {
         insta::assert_snapshot!(refused(Kind::Outcomes, body));
     }
 
-    /// Whichever day it comes on, it is the same batch.
+    /// On any day it is the same batch.
     #[test]
     fn an_outcome_that_names_no_prediction_waits() {
         let waits = r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#;
@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(lines.columns.column("tag.carrier").unwrap().text(1), None);
     }
 
-    /// What was stored counts as seen by its digest, so events keep theirs when kinds gain fields. These were
-    /// computed apart from this program.
+    /// A stored event is recognized by its digest, so events keep theirs when kinds gain fields. These were computed
+    /// independently of this program.
     #[test]
     fn events_without_new_fields_keep_their_digests() {
         for (kind, body, digest) in [

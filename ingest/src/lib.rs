@@ -1,10 +1,9 @@
 //! The append service: from a request to a durable segment.
 //!
-//! In the order in which data flows: a format ([`mod@format`], [`mod@file`]) delivers rows or columns; the
-//! builder checks them and makes a [`batch`]; the `service` checks that its releases exist, [`releases`] puts them live, if they pass the gates of
-//! their model, and
-//! [`definitions`] says how they are judged; the [`append`] writes
-//! it to the logs exactly once. [`http`] is the way in from outside, [`limits`] says how much.
+//! In the order in which data flows: a format ([`mod@format`], [`mod@file`]) delivers rows or columns; the builder checks them
+//! and makes a [`batch`]; the `service` checks that its releases exist, [`releases`] puts them live, if they pass the gates of
+//! their model, and [`definitions`] sets how they are judged; the [`append`] writes it to the logs exactly once. [`http`] is the
+//! interface to clients, [`limits`] holds the bounds.
 //!
 //! ```
 //! use almanac_ingest::{Ingest, Remember, json::read_ndjson};

@@ -1,4 +1,4 @@
-//! What is wrong with the events of a batch, so that it is not stored.
+//! Faults of the events of a batch, for which it is not stored.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Ingest {
-    /// What is wrong with a batch, for every row, by its index in the batch: what [`Ingest::submit`] refuses it for.
+    /// Finds the faults of a batch, for every row, by its index in the batch: those for which [`Ingest::submit`] refuses it.
     ///
     /// # Errors
     /// Errors of the table.
@@ -27,7 +27,7 @@ impl Ingest {
         self.problems_judged(workspace, batch, Gates::Ask).await
     }
 
-    /// The same, with promotion gates that are still to be asked, or were.
+    /// Finds the faults of a batch, with promotion gates that are still to be judged, or were.
     pub(crate) async fn problems_judged(
         &self,
         workspace: &Workspace,
@@ -40,7 +40,7 @@ impl Ingest {
         Ok(problems)
     }
 
-    /// The same without those of erased keys.
+    /// Finds the faults of a batch without those of erased keys.
     pub(crate) async fn problems_but_erased(
         &self,
         workspace: &Workspace,
@@ -65,7 +65,7 @@ impl Ingest {
         Ok(problems)
     }
 
-    /// What is wrong with release events: by row, the field and the message.
+    /// Finds the faults of release events: by row, the field and the message.
     async fn release_problems(
         &self,
         workspace: &Id,
@@ -81,7 +81,7 @@ impl Ingest {
         let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
         for (row, spec) in specs(batch).into_iter().enumerate() {
             let name = spec.release.name.clone();
-            // Of one that the batch itself registers further up, what it says there.
+            // A release that the batch itself registers further up has the model given there.
             let model_by_batch = || registered.get(&name).map(|registered| registered.model.as_str());
             let model = models.get(name.as_str()).copied().or_else(model_by_batch);
             let problem = defining::problem(batch, row, spec.action);
@@ -123,7 +123,7 @@ impl Ingest {
         Ok(problems)
     }
 
-    /// The rows of days whose events have expired.
+    /// Finds the rows of days whose events have expired.
     async fn expired_days(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
         let now = self.clock().now();
         let reading = self.catalog().keeping(workspace);
@@ -152,13 +152,13 @@ fn problem_of(batch: &Batch, (row, field, message): RowIssue) -> (usize, RowProb
     (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
 }
 
-/// What a release event says.
+/// Change made by a release event.
 pub(crate) struct Change {
     pub(crate) action: Option<Action>,
     pub(crate) release: ReleaseSpec,
 }
 
-/// What the release events of a batch say, by row.
+/// Changes made by the release events of a batch, by row.
 pub(crate) fn specs(batch: &Batch) -> Vec<Change> {
     let text = |name: &str, row| batch.columns.column(name)?.text(row).map(str::to_owned);
     let change = |row| Change {

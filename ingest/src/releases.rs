@@ -1,5 +1,5 @@
-//! What happens to releases: they are created, promoted to an environment, rolled back and retired, each by an
-//! event in the release log; and unregistered ones are registered, where a workspace says so.
+//! Changes of releases: they are created, promoted to an environment, rolled back and retired, each by an event in the release
+//! log; and unregistered ones are registered, if a workspace is set so.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,25 +19,25 @@ use crate::{
     promotion::{Gates, check_reason},
 };
 
-/// The most releases that one batch may register by naming them.
+/// Maximum releases that one batch may register by naming them.
 pub const MAX_NEW_RELEASES: usize = 100;
 
-/// A release that was asked for.
+/// Result of a request to create a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedRelease {
     /// The release.
     pub release: Release,
-    /// Whether this request created it as it was asked for: in the catalog, or by registering what an earlier one like
-    /// it created before it failed.
+    /// True if this request created it as requested: in the catalog, or by registering a release that an earlier, failed request
+    /// like it had created.
     pub is_new: bool,
-    /// Whether the log had its `register` event before.
+    /// True if the log had its `register` event before.
     pub was_registered: bool,
 }
 
 impl Ingest {
-    /// Creates a release in the catalog and appends the event that registers it: the one way to create a release, over
-    /// HTTP, from the command line, and where events name one that is not registered. Made again, it finds the
-    /// release, and appends the event if a crash came before it.
+    /// Creates a release in the catalog and appends the event that registers it: the one way to create a release, over HTTP, from
+    /// the command line, and for events that name an unregistered one. Made again, it finds the release, and appends the event if
+    /// a crash came before it.
     ///
     /// # Errors
     /// Errors of [`catalog::Catalog::create_release`] and [`Ingest::submit`].
@@ -56,7 +56,7 @@ impl Ingest {
         Ok(CreatedRelease { is_new: is_new || !was_registered && is_as_asked, release, was_registered })
     }
 
-    /// Appends the event that registers a release; whether it was in the log before.
+    /// Appends the event that registers a release. Returns whether it was in the log before.
     async fn register(
         &self,
         workspace: &Workspace,
@@ -64,7 +64,7 @@ impl Ingest {
         is_new: bool,
     ) -> Result<bool, SubmitError> {
         let event = batch(vec![self.register_event(release).await?], self)?;
-        // By its id, since another release of the name may have been deleted.
+        // Keyed by its id, since another release of the name may have been deleted.
         let key = format!("register/{}", release.entity.id);
         // A batch that names an unknown release registers it before it is stored itself, so this calls itself.
         match Box::pin(self.submit(workspace, event, Some(&key), Remember::Forever)).await {
@@ -75,12 +75,11 @@ impl Ingest {
         }
     }
 
-    /// Makes a release the live one of its model in an environment. Where it is live already, nothing
-    /// happens.
+    /// Makes a release the live one of its model in an environment. Does nothing if it is live already.
     ///
     /// # Errors
-    /// `Conflict`, when it does not pass the promotion gates of its model, saying why of each; when there is no such release,
-    /// the environment is no name, or the table fails.
+    /// `Conflict`, when it does not pass the promotion gates of its model, with the reason of each; when there is no such
+    /// release, the environment is no name, or the table fails.
     pub async fn promote(
         &self,
         workspace: &Workspace,
@@ -91,11 +90,11 @@ impl Ingest {
         self.promote_despite(workspace, release, environment, note, None).await
     }
 
-    /// The same, also where it does not pass its gates, if a reason is given to override them. The reason is recorded in the
-    /// audit trail with what failed, and is the remark of the event if that has none.
+    /// Promotes a release even if it does not pass its gates, when a reason is given to override them. The reason is recorded in
+    /// the audit trail with the failed gates, and is the remark of the event if that has none.
     ///
     /// # Errors
-    /// As [`Ingest::promote`]; `Invalid`, when the reason says nothing.
+    /// As [`Ingest::promote`]; `Invalid`, when the reason is empty.
     pub async fn promote_despite(
         &self,
         workspace: &Workspace,
@@ -122,12 +121,11 @@ impl Ingest {
         self.append_change(workspace, change).await.map(Some)
     }
 
-    /// Puts the release back that was live in an environment before, or the one that is named. The model
-    /// need not be named where only one is live. One that was never live there must pass the promotion gates of its model.
+    /// Makes the release live again that was live in an environment before, or the named one. The model need not be named if only
+    /// one is live. A release that was never live there must pass the promotion gates of its model.
     ///
     /// # Errors
-    /// `Conflict`, when none was live before or it is not clear of which model; those of
-    /// [`Ingest::promote`].
+    /// `Conflict`, when none was live before or the model is ambiguous; those of [`Ingest::promote`].
     pub async fn roll_back(
         &self,
         workspace: &Workspace,
@@ -210,7 +208,7 @@ impl Ingest {
         Ok(changes)
     }
 
-    /// A change that happens now.
+    /// Drafts a change that happens now.
     fn drafted(
         &self,
         (action, release, model): (Action, &str, &str),
@@ -227,7 +225,7 @@ impl Ingest {
         }
     }
 
-    /// Appends a change whose gates have been asked.
+    /// Appends a change whose gates have been judged.
     async fn append_change(
         &self,
         workspace: &Workspace,
@@ -238,12 +236,12 @@ impl Ingest {
             "action": change.action.name(), "environment": change.environment, "note": change.note,
         });
         let batch = batch(vec![event], self)?;
-        // Each call is a change of its own, also one that says the same as the last but one.
+        // Each call is a change of its own, also one equal to the last but one.
         self.submit_judged(workspace, (batch, Gates::Asked), None, Remember::Never).await?;
         Ok(change)
     }
 
-    /// The rows that name a release which does not exist.
+    /// Finds the rows that name a missing release.
     pub(crate) async fn unknown_releases(
         &self,
         workspace: &Id,
@@ -276,12 +274,12 @@ impl Ingest {
         Ok((0..batch.rows()).filter_map(issue).collect())
     }
 
-    /// Why releases that a workspace does not know are refused; `None`, when they will be registered.
+    /// Returns why releases that a workspace does not know are refused; `None`, when they will be registered.
     pub(crate) async fn refusal(&self, page: &WorkspacePage) -> Result<Option<String>, Error> {
         Ok(self.model_of_unknown(page).await?.err())
     }
 
-    /// The model that unregistered releases get, or why there is none.
+    /// Returns the model of unregistered releases, or the reason that there is none.
     async fn model_of_unknown(&self, page: &WorkspacePage) -> Result<Result<String, String>, Error> {
         let settings = self.catalog().settings(page.workspace.id()).await?;
         if !settings.accept_unknown_releases {
@@ -297,7 +295,7 @@ impl Ingest {
         })
     }
 
-    /// Registers the releases that a batch names and that are not registered, where the workspace says so.
+    /// Registers the unregistered releases that a batch names, if the workspace is set so.
     pub(crate) async fn register_unknown(
         &self,
         workspace: &Workspace,
@@ -327,8 +325,8 @@ impl Ingest {
         Ok(())
     }
 
-    /// The event that registers a release: with the definition that it begins with. Its time is that of
-    /// the creation, so that a repeat after a failure is the same event.
+    /// Event that registers a release with its first definition. Its time is that of the creation, so that a repeat after a
+    /// failure is the same event.
     async fn register_event(&self, release: &Release) -> Result<Value, Error> {
         let definitions = self.catalog().definitions(&release.workspace).await?;
         let mut event = json!({
@@ -344,14 +342,14 @@ impl Ingest {
     }
 }
 
-/// The model of a release.
+/// Finds the model of a release.
 fn model_of(page: &WorkspacePage, release: &str) -> Result<String, Error> {
     let found = page.releases.iter().find(|known| known.entity.name == release);
     let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
     found.map(|release| release.model.clone()).ok_or_else(missing)
 }
 
-/// That nothing is live in an environment, and in which ones something is.
+/// Error that nothing is live in an environment, with the environments in which something is.
 fn nothing_live(environment: &str, page: &WorkspacePage) -> Error {
     let others = page.live.iter().filter(|(_, live)| !live.is_empty()).map(|(name, _)| format!("`{name}`"));
     let others = others.collect::<Vec<_>>().join(", ");
@@ -362,7 +360,7 @@ fn nothing_live(environment: &str, page: &WorkspacePage) -> Error {
     Error::conflict(format!("nothing is live in `{environment}`, {elsewhere}"))
 }
 
-/// What the event says of where a release comes from: its notes, and the snapshot that it was tuned on.
+/// Remark of the event on the origin of a release: its notes, and the snapshot that it was tuned on.
 fn note_of(details: &ReleaseDetails) -> Option<String> {
     let on = details.tuned_on.as_ref().map(|on| format!("tuned on the snapshot {}", on.name));
     let notes = details.notes.clone();
@@ -385,7 +383,7 @@ pub(crate) fn check_note(note: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// A batch of release events.
+/// Makes a batch of release events.
 pub(crate) fn batch(mut events: Vec<Value>, ingest: &Ingest) -> Result<Batch, Refused> {
     for fields in events.iter_mut().filter_map(Value::as_object_mut) {
         fields.retain(|_, value| !value.is_null());

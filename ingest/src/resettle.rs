@@ -1,8 +1,9 @@
-//! Settles outcomes without a date again. A decision is final; so what was decided of one is taken back by a withdrawal, and the outcome is appended
-//! again as it came, without a date. It then waits like any other, and judges what is found now.
+//! Settling outcomes without a date again. A decision is final; so a decided outcome is taken back by a withdrawal, and appended
+//! again in its original form, without a date. It then waits like any other, and judges the predictions found now.
 //!
-//! All are ordinary batches under names made of where the outcome stands, which are remembered for good. First all is withdrawn, day by day, then it is appended
-//! again: who dies in between, or comes twice, goes on where that ended, and never withdraws what was appended again.
+//! All are ordinary batches under names made from the place of the outcome, which are remembered for good. First all is
+//! withdrawn, day by day, then it is appended again: a repeat after a crash, or a second call, continues from there, and never
+//! withdraws rows that were appended again.
 
 use std::collections::BTreeMap;
 
@@ -22,32 +23,32 @@ use table::Table;
 
 use crate::{Batch, Ingest, Remember, SubmitError};
 
-/// What the withdrawal of an outcome that is settled again gives as its reason.
+/// Reason in the withdrawal of an outcome that is settled again.
 const BECAUSE: &str = "it is settled again";
 
-/// What of a pending outcome its withdrawal names.
+/// Fields of a pending outcome that its withdrawal names.
 const NAMED: [&str; 2] = ["key", "observed_at"];
 
-/// The most outcomes without a date that are settled again by one call.
+/// Maximum outcomes without a date that are settled again by one call.
 const MAX_ROWS: usize = 1_000;
 
-/// How many days are gone through that nobody named, and how many segments are read at once.
+/// Default number of days that are searched, and number of segments read at once.
 const DAYS: i64 = WAITS_DAYS + 10;
 const SEGMENTS_AT_ONCE: u64 = 16;
 
-/// Which outcomes without a date are to be settled again.
+/// Outcomes without a date that are to be settled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resettling {
-    /// Those of this key.
+    /// Key of the outcomes.
     pub key: String,
-    /// Only those that were observed at this instant.
+    /// Instant at which they were observed; any, when `None`.
     pub observed_at: Option<Timestamp>,
-    /// Those that came on these days.
+    /// Days on which they came.
     pub window: Window,
 }
 
 impl Resettling {
-    /// Reads it from words; of no day named, the latest in which something may wait.
+    /// Parses it from words; without days, the latest ones in which an outcome may wait.
     ///
     /// # Errors
     /// `Invalid`, when a word is wrong or the window has more than [`MAX_WINDOW_DAYS`](event::MAX_WINDOW_DAYS).
@@ -71,30 +72,30 @@ impl Resettling {
     }
 }
 
-/// What became of the outcomes of a key that were observed at one instant.
+/// Result for the outcomes of a key that were observed at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resettled {
-    /// The instant.
+    /// Instant of the observation.
     pub observed_at: Timestamp,
-    /// What became of them.
+    /// Result for these outcomes.
     pub became: Became,
 }
 
-/// What became of outcomes that were to be settled again.
+/// Result of settling outcomes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Became {
     /// They were taken back from the predictions of these instants, and the last waits again.
     Again(Vec<Timestamp>),
-    /// The last of them waits already, and was left alone.
+    /// The last of them waits already, and was not changed.
     Waiting,
-    /// The last of them waited for too long and judges nothing; nothing is to be taken back.
+    /// The last of them waited for too long and judges nothing; there is nothing to take back.
     Expired,
-    /// The last of them would judge too many predictions and judges none; nothing is to be taken back.
+    /// The last of them would judge too many predictions and judges none; there is nothing to take back.
     Refused,
 }
 
 impl Became {
-    /// Its name in answers.
+    /// Name in answers.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Again(_) => Self::NAMES[0],
@@ -104,28 +105,28 @@ impl Became {
         }
     }
 
-    /// The names of all of them.
+    /// Names of all results.
     pub const NAMES: [&'static str; 4] = ["again", "waiting", "expired", "refused"];
 }
 
-/// Where a pending outcome stands.
+/// Place of a pending outcome.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PendingRow {
-    /// Its segment.
+    /// Segment of the outcome.
     pub segment: PendingSegment,
-    /// Its row there.
+    /// Row in the segment.
     pub row: u32,
 }
 
 impl PendingRow {
-    /// Its name in idempotency keys.
+    /// Name in idempotency keys.
     fn name(&self) -> String {
         let PendingSegment { log, seq } = &self.segment;
         format!("{}.{:02}.{seq}.{}", log.day, log.lane, self.row)
     }
 }
 
-/// How far a pending outcome has come.
+/// Progress of a pending outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -134,12 +135,13 @@ enum State {
     Refused,
 }
 
-/// Pending outcomes by when they were observed: of each when it came, where it stands and how far it has come.
+/// Pending outcomes by the time of their observation: the time of arrival, the place and the progress of each.
 type Found = BTreeMap<Timestamp, Vec<(Timestamp, PendingRow, State)>>;
 
 impl Ingest {
-    /// Settles the outcomes without a date of a key again: what each was decided to judge is withdrawn, and the last of those that were observed at
-    /// one instant is appended again without a date. What waits already is left alone. Nothing, when none came on these days.
+    /// Settles the outcomes without a date of a key again: all their judgements are withdrawn, and the last of those observed at
+    /// one instant is appended again without a date. Outcomes that wait already are not changed. Returns nothing, when none came
+    /// on these days.
     ///
     /// # Errors
     /// `TooLarge`, when there are too many; as [`Ingest::resettle`].
@@ -155,7 +157,7 @@ impl Ingest {
             same.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
             let became = match same.last().map(|(.., state)| *state) {
                 Some(State::Appended) => {
-                    // Each that was ever decided is withdrawn, and the last is appended again.
+                    // All that were ever decided are withdrawn, and the last is appended again.
                     let decided = same.into_iter().filter(|(.., state)| *state == State::Appended);
                     let rows: Vec<PendingRow> = decided.map(|(_, row, _)| row).collect();
                     Became::Again(self.resettle(table, workspace, &rows).await?)
@@ -169,8 +171,8 @@ impl Ingest {
         Ok(all)
     }
 
-    /// Takes back what was decided of pending outcomes of one key and one `observed_at`, and appends the last of them again without a date.
-    /// Returns the instants of the predictions that they judged.
+    /// Takes back the decisions on pending outcomes of one key and one `observed_at`, and appends the last of them again without
+    /// a date. Returns the instants of the predictions that they judged.
     ///
     /// # Errors
     /// `Conflict`, when one of them judges nothing or is not appended yet; `Incomplete`, when its events are gone; as [`Ingest::submit`].
@@ -196,8 +198,8 @@ impl Ingest {
         Ok(judged.concat())
     }
 
-    /// Withdraws a pending outcome from the predictions that it judges, in a batch for each day. Of several days those are left out that
-    /// are gone.
+    /// Withdraws a pending outcome from the predictions that it judges, in a batch for each day. If there are several days, those
+    /// that are gone are left out.
     async fn withdraw(
         &self,
         workspace: &Workspace,
@@ -224,7 +226,7 @@ impl Ingest {
     }
 }
 
-/// Looks for the pending outcomes of a key.
+/// Finds the pending outcomes of a key.
 async fn find(table: &dyn Table, workspace: &Id, resettling: &Resettling) -> Result<Found> {
     let (mut found, mut rows) = (Found::new(), 0);
     for day in resettling.window.days() {
@@ -250,7 +252,7 @@ async fn find(table: &dyn Table, workspace: &Id, resettling: &Resettling) -> Res
     Ok(found)
 }
 
-/// Looks for them in a segment; how many there are.
+/// Finds the pending outcomes of the key in a segment, and returns their number.
 async fn find_in(
     table: &dyn Table,
     segment: Segment,
@@ -271,7 +273,7 @@ async fn find_in(
         return Ok(0);
     }
     let place = PendingSegment { log: segment.log.clone(), seq: segment.seq };
-    // Decisions first: what is said of how many were carried out is no older then.
+    // Decisions are read first: then the number of carried-out ones is no older.
     let decisions = pending::decisions(table, &place, 1).await?;
     let waiting = pending::of_segment(table, &place).await?;
     let state = |row: u32| {
@@ -292,7 +294,7 @@ async fn find_in(
     Ok(rows.len())
 }
 
-/// The instants of the predictions that a pending outcome judges.
+/// Reads the instants of the predictions that a pending outcome judges.
 async fn judged_by(table: &dyn Table, PendingRow { segment, row }: &PendingRow) -> Result<Vec<Timestamp>> {
     let decisions = pending::decisions(table, segment, 1).await?;
     let found = decisions.iter().find_map(|(id, decision)| Some((id.number, decision.judges.get(row)?)));
@@ -306,7 +308,7 @@ async fn judged_by(table: &dyn Table, PendingRow { segment, row }: &PendingRow) 
     judged.iter().map(|at| Timestamp::from_micros(*at).ok_or_else(missing)).collect()
 }
 
-/// A pending outcome as it came.
+/// Reads a pending outcome in its original form.
 async fn events_of(table: &dyn Table, PendingRow { segment, row }: &PendingRow) -> Result<Columns> {
     let found = scan::segments(table, &segment.log, segment.seq, segment.seq).await?;
     let columns = found.first().map(|segment| segment.unpack(|_| true)).transpose()?;
@@ -315,7 +317,7 @@ async fn events_of(table: &dyn Table, PendingRow { segment, row }: &PendingRow) 
     Ok(columns.ok_or_else(missing)?.take(&[*row as usize]))
 }
 
-/// A batch of outcomes.
+/// Makes a batch of outcomes.
 fn batch(columns: Columns) -> Batch {
     Batch {
         kind: Kind::Outcomes,
@@ -327,7 +329,7 @@ fn batch(columns: Columns) -> Batch {
     }
 }
 
-/// What withdraws a pending outcome from the predictions that it judges: a row for each.
+/// Makes the withdrawal of a pending outcome from the predictions that it judges: a row for each.
 fn withdrawal(columns: &Columns, judged: &[Timestamp]) -> Columns {
     let text = |text: &str| Values::Text(judged.iter().map(|_| text).collect());
     let columns = columns.take(&vec![0; judged.len()]);
@@ -336,7 +338,7 @@ fn withdrawal(columns: &Columns, judged: &[Timestamp]) -> Columns {
     by_name.push(Column::new("predicted_at", Values::Time(judged.iter().map(|at| at.micros()).collect())));
     by_name.push(Column::new(WITHDRAWN, text("true")));
     by_name.push(Column::new(REASON, text(BECAUSE)));
-    // In the order of the fields.
+    // Sorted in the order of the fields.
     let place = |column: &Column| Kind::Outcomes.fields().iter().position(|field| field.name == column.name);
     by_name.sort_by_key(place);
     Columns { rows: columns.rows, columns: by_name }

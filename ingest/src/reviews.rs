@@ -1,5 +1,5 @@
-//! Answers of reviewers: each is decided once, in its item, and then appended as an outcome in the name of the reviewer; a vote in an arena
-//! as two metrics, one of each release.
+//! Answers of reviewers: each is decided once, in its item, and then appended as an outcome in the name of the reviewer; a vote
+//! in an arena as two metrics, one of each release.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,21 +17,21 @@ use table::Policy;
 
 use crate::{Batch, Ingest, SubmitError, batch::RowIssue, json::read_json_array};
 
-/// For how many seconds an arena is not looked at again for pairs that it lacks.
+/// Seconds for which an arena is not checked again for missing pairs.
 pub(crate) const PAIRS_SECONDS: i64 = 300;
 
-/// An answer that was decided.
+/// Decided answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     /// The item, with its answer.
     pub item: ReviewItem,
-    /// Whether its outcome is appended. If not, it will be.
+    /// True if its outcome is appended. If not, it will be.
     pub is_appended: bool,
-    /// Whether it had been answered with the same before.
+    /// True if the item had been answered with the same verdict before.
     pub is_repeat: bool,
 }
 
-/// The events that an answer is: always the same.
+/// Makes the events of an answer, which are always the same.
 fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitError> {
     if let Verdict::Vote(vote) = answer.verdict {
         return votes_of(at, item, (vote, answer.at));
@@ -48,9 +48,9 @@ fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Res
     said_of(Kind::Outcomes, vec![row], item, answer.at)
 }
 
-/// The events of what was said of an item, whose key they have.
+/// Makes the events of an answer to an item, whose key they have.
 fn said_of(kind: Kind, mut rows: Vec<Value>, item: &ReviewItem, at: Timestamp) -> Result<Batch, SubmitError> {
-    // What stands for an erased key is taken from no client.
+    // No client may send the surrogate of an erased key.
     let is_erased = is_surrogate(&item.key);
     let key = if is_erased { "-" } else { &item.key };
     rows.iter_mut().for_each(|row| row["key"] = key.into());
@@ -62,7 +62,7 @@ fn said_of(kind: Kind, mut rows: Vec<Value>, item: &ReviewItem, at: Timestamp) -
     Ok(events)
 }
 
-/// A vote as metrics: of each release what it got. They have one name, so they stand in one segment.
+/// Makes the metrics of a vote: the points of each release. They have one name, so they stand in one segment.
 fn votes_of(
     at: &ReviewItemId,
     item: &ReviewItem,
@@ -86,7 +86,7 @@ fn votes_of(
     said_of(Kind::Metrics, rows, item, voted_at)
 }
 
-/// Checks that a review takes what was said.
+/// Checks that a review accepts a verdict.
 fn check_said(review: &Review, verdict: &Verdict) -> Result<()> {
     match (verdict, review.spec.policy) {
         (Verdict::Vote(_), ReviewPolicy::Pairs) => return Ok(()),
@@ -111,7 +111,7 @@ fn check_said(review: &Review, verdict: &Verdict) -> Result<()> {
     }
 }
 
-/// The rows of a batch of somebody else that would be votes.
+/// Finds the rows of an ordinary batch that would be votes.
 pub(crate) fn forged_votes(batch: &Batch) -> Vec<RowIssue> {
     let names = batch.columns.column("name").filter(|_| batch.kind == Kind::Metrics);
     let issue = |row| {
@@ -124,7 +124,7 @@ pub(crate) fn forged_votes(batch: &Batch) -> Vec<RowIssue> {
 }
 
 impl Ingest {
-    /// The review that an item belongs to.
+    /// Reads the review of an item.
     ///
     /// # Errors
     /// `NotFound`, when it was deleted; those of the table.
@@ -138,8 +138,8 @@ impl Ingest {
         }
     }
 
-    /// The item that a reviewer is to judge next, for so many seconds; see [`catalog::Catalog::serve`]. An arena that lacks a pair of live
-    /// releases gets it first.
+    /// Serves the item that a reviewer is to judge next, for some seconds; see [`catalog::Catalog::serve`]. An arena that lacks a
+    /// pair of live releases gets it first.
     ///
     /// # Errors
     /// `Conflict`, when the workspace is being deleted; those of [`catalog::Catalog::serve`].
@@ -152,7 +152,7 @@ impl Ingest {
         at.check_open()?;
         let now = self.clock().now();
         self.pick_pairs(&at, review, now).await;
-        // An arena that was refreshed has items of later days too.
+        // A refreshed arena has items of later days too.
         let last = review
             .spec
             .arena
@@ -163,7 +163,8 @@ impl Ingest {
         self.catalog().serve((workspace, review), (reviewer, seconds), &keeps, now).await
     }
 
-    /// Picks items of pairs that an arena lacks since a release went live. What fails there keeps nobody from judging what is there.
+    /// Picks items of pairs that an arena lacks since a release went live. A failure does not keep anybody from judging the
+    /// present items.
     async fn pick_pairs(&self, workspace: &Workspace, review: &Review, now: Timestamp) {
         let Some(reader) = self.reader.as_ref().filter(|_| review.spec.arena.is_some()) else { return };
         let picking = async {
@@ -171,7 +172,7 @@ impl Ingest {
                 Ok(true) => reader.pick_pairs(workspace, &review.name).await,
                 other => other.map(|_| ()),
             };
-            // In a conflict somebody else picks the same for the arena.
+            // In a conflict another process picks the same for the arena.
             if let Err(error) = picked
                 && !error.is_conflict()
             {
@@ -183,11 +184,11 @@ impl Ingest {
         _ = self.arenas.get(review.id.clone(), now, picking).await;
     }
 
-    /// The item that may be judged by a link, with its review.
+    /// Reads the item that may be judged by a link, with its review.
     ///
     /// # Errors
-    /// `NotFound`, when the link is not good; `Conflict`, when it was used, its time is over, or the day of the item has expired; those of
-    /// the table.
+    /// `NotFound`, when the link is not valid; `Conflict`, when it was used, its time is over, or the day of the item has
+    /// expired; those of the table.
     pub async fn asked_by(&self, link: &ReviewLink) -> Result<(Review, ReviewItem)> {
         let (at, by) = (link.item(), AnsweredBy::Link(link.digest()));
         let (ReviewStanding::Open(item) | ReviewStanding::Answered(item)) =
@@ -197,12 +198,12 @@ impl Ingest {
         Ok((review, item))
     }
 
-    /// Answers an item: decides what is said of it, and appends that as an outcome. The same answer again is a success.
+    /// Answers an item: decides the verdict, and appends it as an outcome. A repeat of the same answer succeeds.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such item or review, or the link is not good; `Conflict`, when the one who answers does not have
-    /// the item (any more), it was answered otherwise, or its day has expired; `Invalid` and refusals of rows, when the review or
-    /// the log takes no such answer; those of the table.
+    /// `NotFound`, when there is no such item or review, or the link is not valid; `Conflict`, when the caller does not have the
+    /// item (any more), it was answered otherwise, or its day has expired; `Invalid` and refusals of rows, when the review or the
+    /// log accepts no such answer; those of the table.
     pub async fn answer(
         &self,
         at: &ReviewItemId,
@@ -242,7 +243,7 @@ impl Ingest {
         }
     }
 
-    /// Appends what was decided. From the decision on there is only success: what cannot be appended now is appended by the projector.
+    /// Appends a decided answer. From the decision on it always succeeds: the projector appends the answer if this fails now.
     async fn finished(&self, at: &ReviewItemId, item: ReviewItem, is_repeat: bool) -> Answered {
         let finished = self.finish_answer(at, &item).await;
         if let Err(error) = &finished {
@@ -251,7 +252,7 @@ impl Ingest {
         Answered { item, is_appended: finished.is_ok(), is_repeat }
     }
 
-    /// Appends the events of an answered item, if it is not there, in the name of its reviewer.
+    /// Appends the events of an answered item, if they are not there, in the name of its reviewer.
     async fn finish_answer(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<()> {
         let Some(answer) = &item.answer else { return Ok(()) };
         if !answer.is_appended {
@@ -268,7 +269,7 @@ impl Ingest {
         self.catalog().note_appended(at, item).await
     }
 
-    /// Appends the answers of a workspace that were decided and are not appended; how many there were.
+    /// Appends the answers of a workspace that were decided and not appended. Returns their number.
     ///
     /// # Errors
     /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.

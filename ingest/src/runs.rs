@@ -1,4 +1,4 @@
-//! Runs that metrics name: whether they are there, and the latest value of each metric.
+//! Runs that metrics name: their existence, and the latest value of each metric.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use event::{Error, ErrorKind, Id, Kind};
 
 use crate::{Batch, Ingest, batch::RowIssue};
 
-/// What a batch says of runs.
+/// Collects the metrics of runs in a batch.
 pub(crate) fn noted(batch: &Batch) -> Noted {
     let mut noted = Noted::default();
     if batch.kind == Kind::Metrics {
@@ -17,8 +17,8 @@ pub(crate) fn noted(batch: &Batch) -> Noted {
 }
 
 impl Ingest {
-    /// Records the latest values of metrics of runs that had been stored before, of which the appender does not know where they
-    /// stand: the process that appended them may have died before it recorded them.
+    /// Records the latest values of metrics of runs that had been stored before, whose place the appender does not know: the
+    /// process that appended them may have died before it recorded them.
     pub(crate) async fn record_runs(&self, workspace: &Id, noted: Noted) {
         if noted.is_empty() {
             return;
@@ -29,7 +29,7 @@ impl Ingest {
         }
     }
 
-    /// The rows that name a run which does not exist.
+    /// Finds the rows that name a missing run.
     pub(crate) async fn unknown_runs(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
         let Some(column) = batch.columns.column("run") else { return Ok(Vec::new()) };
         let mut unknown = BTreeSet::new();

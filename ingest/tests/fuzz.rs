@@ -1,5 +1,4 @@
-//! A hundred thousand broken bodies in every format: each is refused as the client's fault, and the
-//! log stays as it was.
+//! A hundred thousand broken bodies in every format: each is refused as the client's fault, and the log is unchanged.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{io::Write as _, sync::Arc};
@@ -22,10 +21,10 @@ use polars_io::{
 use table::{Table, sqlite::SqliteTable};
 use tower::ServiceExt;
 
-/// How many bodies are sent.
+/// Number of bodies sent.
 const BODIES: usize = 100_000;
 
-/// What is put into the middle of a body.
+/// Texts put into the middle of a body.
 const ODDITIES: &[&[u8]] = &[
     b"NaN",
     b"Infinity",
@@ -50,7 +49,7 @@ const ODDITIES: &[&[u8]] = &[
     b"9999999-12-31T23:59:60+99:99",
 ];
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -60,8 +59,7 @@ impl Dice {
     }
 }
 
-/// Rows of which the first two are bad in their own way: so what is left of them after any change
-/// cannot be good.
+/// Rows of which the first two are bad in their own way: so their remains after any change cannot be good.
 fn rows() -> [(&'static str, &'static str, f64); 4] {
     [("a", "v1", 7.5), ("b", "nope", -3.0), ("c", "v1", 0.5), ("d", "v1", 0.25)]
 }
@@ -96,7 +94,7 @@ fn frame() -> DataFrame {
     DataFrame::new(rows().len(), columns).unwrap()
 }
 
-/// A well-formed body of each format.
+/// Well-formed body of each format.
 fn bodies() -> Vec<(Format, Vec<u8>)> {
     let quoted = |of: fn(&(&'static str, &'static str, f64)) -> &'static str| {
         rows().iter().map(|row| format!("\"{}\"", of(row))).collect::<Vec<_>>().join(",")
@@ -201,7 +199,7 @@ async fn broken_bodies_are_refused_and_nothing_is_stored() {
                     _ => ("identity", broken(&mut dice, body)),
                 };
                 let status = send(&router, *format, encoding, broken.clone()).await;
-                // What has no row left is no mistake, and stores nothing.
+                // A body without rows is no mistake, and stores nothing.
                 assert!(
                     (400..500).contains(&status) || status == 201,
                     "{status} for body {number} of half {half}, {format:?} {encoding}: {:?}",

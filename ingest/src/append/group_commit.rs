@@ -289,7 +289,7 @@ impl Log {
                 "a segment was stored so late that what was read of that time may lack it");
         }
         let mut of_batches = HashMap::<BatchId, Written>::new();
-        // What may have been written although nobody said so is read.
+        // Segments that may have been written without an answer are read.
         for (Packed { segment, columns }, known_later) in segments[..written].iter().zip(known_later) {
             if let Some(columns) = columns {
                 self.handover.give(segment, columns, erased);

@@ -38,7 +38,7 @@ pub(super) fn streamed(mut file: BufReader<File>) -> Result<Box<dyn Read + Send>
     Ok(Box::new(Blocks { file, schema: Cursor::new(encoded(&schema)), blocks: blocks.into_iter(), left: 0 }))
 }
 
-/// The footer of a file that has one.
+/// Reads the footer of a file.
 fn footer(file: &mut BufReader<File>) -> Result<Footer, Refused> {
     let cut = || unreadable("its end is missing");
     let mut tail = [0; TAIL];
@@ -53,7 +53,7 @@ fn footer(file: &mut BufReader<File>) -> Result<Footer, Refused> {
     FooterRef::read_as_root(&bytes).and_then(Footer::try_from).map_err(unreadable)
 }
 
-/// Where a block begins, and how many bytes it has.
+/// Offset of a block, and its number of bytes.
 fn place(block: &Block) -> Option<(u64, u64)> {
     let (metadata, body) = (u64::try_from(block.meta_data_length), u64::try_from(block.body_length));
     Some((block.offset.try_into().ok()?, metadata.ok()?.checked_add(body.ok()?)?))
@@ -64,7 +64,7 @@ struct Blocks {
     file: BufReader<File>,
     schema: Cursor<Vec<u8>>,
     blocks: vec::IntoIter<(u64, u64)>,
-    /// How many bytes of the block at hand are left.
+    /// Number of bytes left of the present block.
     left: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How the columns of a file become the fields of events.
+//! Mapping of the columns of a file to the fields of events.
 
 use chrono_tz::Tz;
 use event::Kind;
@@ -8,51 +8,50 @@ use crate::{
     builder::{Reading, names::Names, times::TimeReader},
 };
 
-/// What a file calls its fields, and how it writes its times.
+/// Names of the fields in a file, and formats of its values.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
-    /// Pairs of a field, or a member such as `score.late`, and the column that holds it. A column may hold several; those that
-    /// are named here are all that it holds, and the field's own name then means nothing.
+    /// Pairs of a field, or a member such as `score.late`, and its column. A column may hold several; a column named here holds
+    /// nothing else, and the field's own name then has no meaning.
     pub renames: Vec<(String, String)>,
-    /// Columns that are tags, besides those named `tag.NAME` and besides what else they hold.
+    /// Columns that are tags, besides those named `tag.NAME` and besides their other fields.
     pub tags: Vec<String>,
-    /// Columns that are features, besides those named `feature.NAME` and besides what else they hold.
+    /// Columns that are features, besides those named `feature.NAME` and besides their other fields.
     pub features: Vec<String>,
-    /// The column that says when each event was known, besides what else it holds.
+    /// Column with the time at which each event was known, besides its other fields.
     pub known_at: Option<String>,
-    /// Where times without an offset are local.
+    /// Time zone of times without an offset.
     pub time_zone: Option<Tz>,
-    /// `unix`, `unix_ms` or `unix_us` for numbers since 1970, or a format of `strftime`; RFC 3339 when
-    /// there is none.
+    /// Format of times: `unix`, `unix_ms` or `unix_us` for numbers since 1970, or a format of `strftime`; RFC 3339 by default.
     pub time_format: Option<String>,
-    /// Whether columns that are no field are left out.
+    /// True if columns that are no field are left out.
     pub ignore_extra: bool,
-    /// The only columns that are read, when there are any.
+    /// Columns to read; all, when empty.
     pub select: Vec<String>,
-    /// Pairs of a field, or `tag.NAME`, and the value that it has in every row.
+    /// Pairs of a field, or `tag.NAME`, and its value in every row.
     pub set: Vec<(String, String)>,
-    /// Texts that stand for nothing, such as `NA`.
+    /// Texts that stand for null, such as `NA`.
     pub null: Vec<String>,
 }
 
-/// What the rows of a file are.
+/// Meaning of the rows of a file.
 #[derive(Clone, Debug)]
 pub struct FileSpec {
-    /// What its events are.
+    /// Kind of its events.
     pub kind: Kind,
-    /// How its columns become their fields.
+    /// Mapping of its columns.
     pub mapping: Mapping,
 }
 
 impl FileSpec {
-    /// The names that are known in the file.
+    /// Names known in the file.
     pub(crate) fn names(&self) -> Result<Names, Refused> {
         Names::of(self.kind, &self.mapping).map_err(Refused::Whole)
     }
 
-    /// What the options make of the bytes of a file, for telling apart what is imported twice in different
-    /// ways. Only what is given stands there, so a new option changes nothing where it is not used; and
-    /// nothing of what only decides whether a row is good, or says when it was known.
+    /// Text of the options that change the meaning of a file's bytes, to distinguish imports of one file in different ways. Only
+    /// given options stand there, so a new option changes nothing where it is not used; options that only decide if a row is
+    /// good, or when it was known, are left out.
     pub(crate) fn meaning(&self) -> String {
         let Mapping { renames, tags, features, time_zone, time_format, select, set, null, .. } =
             &self.mapping;
@@ -69,7 +68,7 @@ impl FileSpec {
         lines.join("\n")
     }
 
-    /// How its values are read.
+    /// Settings by which its values are read.
     pub(crate) fn reading(&self, loose_text: bool) -> Result<Reading, Refused> {
         let times = TimeReader::new(self.mapping.time_zone, self.mapping.time_format.as_deref());
         let names = Names::new(self.kind);

@@ -1,5 +1,4 @@
-//! Reads files into batches, in bounded memory: NDJSON, JSON, CSV, Parquet and Arrow, by the ending of
-//! their names.
+//! Reading of files into batches, in bounded memory: NDJSON, JSON, CSV, Parquet and Arrow, by the ending of their names.
 
 mod columns;
 mod footer;
@@ -27,10 +26,10 @@ pub use crate::{
     limits::FILE_BATCH_ROWS,
 };
 
-/// How many bytes of a file are read at once.
+/// Number of bytes of a file read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Reads a file, a chunk after the other. The same file gives the same chunks.
+/// Reader of a file, chunk by chunk. The same file gives the same chunks.
 ///
 /// NDJSON, CSV and JSON arrays, also packed as `.gz` or `.zst`, are read piece by piece; Parquet by
 /// slices; Arrow by its own batches. An object of arrays in `.json` is held whole, at most
@@ -45,7 +44,7 @@ pub struct FileReader {
 }
 
 enum Source {
-    /// `None` when the parser has ended.
+    /// The parser is `None` after the end.
     Stream(fs::File, Option<Box<(Decoder, Parser)>>),
     Parquet(Box<ParquetFile>),
     Arrow(Box<ArrowFile>),
@@ -55,7 +54,7 @@ impl FileReader {
     /// Opens a file.
     ///
     /// # Errors
-    /// When it cannot be opened, its ending says no format, or `spec` names what does not exist.
+    /// Fails when it cannot be opened, its ending stands for no format, or `spec` names a missing field.
     pub fn open(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Self, Refused> {
         let name = path.display().to_string();
         let (format, encoding) = format_of(path)?;
@@ -77,7 +76,7 @@ impl FileReader {
         Ok(Self { name, source, out, bytes: 0, is_done: false, is_empty: true })
     }
 
-    /// Reads on; returns whether there may be more.
+    /// Reads the next part; returns whether there may be more.
     fn step(&mut self) -> Result<bool, Refused> {
         match &mut self.source {
             Source::Stream(file, parts) => {
@@ -110,14 +109,14 @@ impl FileReader {
         }
     }
 
-    /// The columns that options name and that no row had so far, each with what is to be said of it; `None` before the first
-    /// row. A file with a header that lacks one is refused.
+    /// Columns that options name and that no row had so far, each with its message; `None` before the first row. A file with a
+    /// header that lacks one is refused.
     pub fn lacking(&self) -> Option<&BTreeMap<String, String>> {
         (!self.is_empty).then_some(&self.out.lacking)
     }
 }
 
-/// The same, said of the file.
+/// Adds the name of the file to a refusal.
 fn named(file: &str, refused: Refused) -> Refused {
     match refused {
         Refused::Whole(message) => Refused::Whole(format!("{file}: {message}")),
@@ -153,12 +152,12 @@ impl Iterator for FileReader {
     }
 }
 
-/// Whether the name of a file says a format that [`FileReader`] reads.
+/// Returns whether the name of a file stands for a format that [`FileReader`] reads.
 pub fn is_readable(path: &Path) -> bool {
     format_of(path).is_ok()
 }
 
-/// The format and packing that a file's name says.
+/// Format and packing of a file, by its name.
 fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let mut endings = name.rsplit('.');
@@ -184,15 +183,15 @@ fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
 /// Reads a whole file into batches.
 ///
 /// # Errors
-/// What is wrong with the file or with its rows, counted from 1 (in NDJSON: lines).
+/// Faults of the file or of its rows, counted from 1 (in NDJSON: lines).
 pub fn read_file(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
     whole(FileReader::open(path, spec, now)?)
 }
 
-/// Reads a Parquet file whole.
+/// Reads a whole Parquet file.
 ///
 /// # Errors
-/// When it is none.
+/// Fails when it is none.
 pub fn read_parquet(file: impl MmapBytesReader) -> Result<DataFrame, Refused> {
     let (reader, _) = parquet::open(file, |_| true)?;
     reader.finish().map_err(|error| Refused::Whole(error.to_string()))
@@ -201,7 +200,7 @@ pub fn read_parquet(file: impl MmapBytesReader) -> Result<DataFrame, Refused> {
 /// Cuts the rows of a dataframe into batches: its columns are fields, `tag.NAME`, or tags by `spec`.
 ///
 /// # Errors
-/// What is wrong with its columns or rows, counted from 1.
+/// Faults of its columns or rows, counted from 1.
 pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<Vec<Batch>, Refused> {
     let names = spec.names()?;
     let mut out = Collector::new(spec.kind, now, spec.reading(true)?);
@@ -216,7 +215,7 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
     whole(std::iter::from_fn(|| out.next_chunk().map(Ok)))
 }
 
-/// All batches, when no row is bad.
+/// Returns all batches, when no row is bad.
 fn whole(chunks: impl Iterator<Item = Result<Chunk, Refused>>) -> Result<Vec<Batch>, Refused> {
     let (mut batches, mut errors, mut error_count) = (Vec::new(), Vec::new(), 0);
     for chunk in chunks {

@@ -27,7 +27,7 @@ fn chunks(path: &Path, spec: &FileSpec) -> Vec<Chunk> {
     FileReader::open(path, spec, now()).unwrap().map(Result::unwrap).collect()
 }
 
-/// The digests of all batches, and how many rows they have.
+/// Digests of all batches, and the number of their rows.
 fn digests(chunks: &[Chunk]) -> (Vec<String>, usize) {
     let batches = || chunks.iter().filter_map(|chunk| chunk.batch.as_ref());
     (batches().map(Batch::digest).collect(), batches().map(Batch::rows).sum())
@@ -109,7 +109,7 @@ fn every_format_gives_the_same_batches_each_time() {
         // 50,000 rows touch 834 days, the other 10,000 then 167.
         assert_eq!(read_file(&path(name), &spec(mapping()), now()).unwrap().len(), 4);
     }
-    // A row of text is known by its text, however it is packed; a column by its values.
+    // A row of text is identified by its text in any packing; a column by its values.
     let mut families: Vec<_> = known_by.values().cloned().collect();
     families.sort();
     let columns = vec!["a.parquet", "a.arrows", "a.arrow"];
@@ -186,7 +186,7 @@ fn bad_rows_are_handed_out_and_the_good_ones_kept() {
     assert_eq!((&rejected[1]["row"], &rejected[1]["text"]), (&json!(3), &json!("c,,v1")), "too few cells");
 }
 
-/// A file of the bad rows of these chunks.
+/// Makes a file of the bad rows of these chunks.
 fn rejects(chunks: &[Chunk]) -> String {
     let mut lines = String::new();
     for chunk in chunks {
@@ -358,7 +358,7 @@ fn swapped_names_are_read_as_the_options_say() {
         let batch = read_file(&path, &swapped, now()).unwrap().remove(0);
         assert_eq!(batch.columns.column("score").unwrap().float(0), Some(0.25), "{name}");
         assert_eq!(batch.columns.column("label").unwrap().text(0), Some("late"), "{name}");
-        // What holds a field no longer says so.
+        // A column that holds a field has no other meaning.
         let moved = Mapping { renames: vec![("score".into(), "label".into())], ..Mapping::default() };
         let refused = read_file(&path, &spec(moved), now()).unwrap_err().to_string();
         assert!(refused.contains("is read from `label`"), "{name}: {refused}");
@@ -402,7 +402,7 @@ fn a_column_that_no_row_has_is_told_with_the_nearest() {
             let refused = read_file(&path, &spec, now()).unwrap_err().to_string();
             assert!(refused.contains("which is not in it; did you mean"), "{name}: {refused}");
         }
-        // A row may lack what others have, so of rows it is told at the end.
+        // A row may lack a field of others, so for rows it is reported at the end.
         for (name, content) in [("a.ndjson", row.to_string()), ("array.json", format!("[{row}]"))] {
             let path = dir.path().join(name);
             fs::write(&path, content).unwrap();
@@ -445,7 +445,7 @@ fn texts_may_stand_for_no_value_in_every_format() {
     }
 }
 
-/// As of pandas, whose days are times at midnight without a zone.
+/// Written by pandas, whose days are times at midnight without a zone.
 #[test]
 fn a_midnight_without_a_zone_is_its_day() {
     let dir = tempfile::tempdir().unwrap();
@@ -480,7 +480,7 @@ fn a_midnight_without_a_zone_is_its_day() {
             read(times("on", day.start().micros() + 1, None), mapping.clone()).unwrap_err().to_string();
         assert!(told.contains("should be a day, but has a time of day"), "{told}");
     }
-    // A date as a time is the midnight that a text is.
+    // A date as a time is the midnight of its text.
     let mut frame = DataFrame::new(
         1,
         vec![
@@ -581,7 +581,7 @@ fn dictionaries_of_parquet_are_read_as_the_text_that_they_stand_for() {
     }
 }
 
-/// The bytes of a Parquet file as those of a request without a time zone.
+/// Reads the bytes of a Parquet file as a request, without a time zone.
 fn posted(bytes: &[u8]) -> Result<Batch, Refused> {
     let mut reader =
         crate::format::BodyReader::new(Kind::Predictions, Format::Parquet, Encoding::Identity, now());
@@ -589,7 +589,7 @@ fn posted(bytes: &[u8]) -> Result<Batch, Refused> {
     reader.finish()
 }
 
-/// Parquet has no durations: they are whole numbers there, and a note of the writer says of what.
+/// Parquet has no durations: they are whole numbers there, and a note of the writer holds their unit.
 #[test]
 fn durations_of_parquet_are_milliseconds_or_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -624,7 +624,7 @@ fn durations_of_parquet_are_milliseconds_or_refused() {
         let arrow = dir.path().join("a.arrow");
         fs::write(&arrow, &stream).unwrap();
         assert_eq!(latency(&read_file(&arrow, &spec(mapping()), now()).unwrap()[0], 0), latency(batch, 0));
-        // Nothing says which unit a feature or another number has.
+        // The unit of a feature or of another number is not known.
         let elsewhere = Mapping {
             renames: vec![
                 ("key".into(), "id".into()),
@@ -641,7 +641,7 @@ fn durations_of_parquet_are_milliseconds_or_refused() {
     }
 }
 
-/// INT96 tells all times; in nanoseconds of 64 bits there are only those of the years 1677 to 2262.
+/// INT96 covers all times; nanoseconds in 64 bits only cover the years 1677 to 2262.
 #[test]
 fn times_that_nanoseconds_cannot_tell_are_bad_rows() {
     let dir = tempfile::tempdir().unwrap();
@@ -672,7 +672,7 @@ fn broken_parquet_is_refused_whatever_is_broken() {
     let path = dir.path().join("a.parquet");
     let read = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
-        // Whether it can be read still is for the decoder to say; but it says so.
+        // The decoder may read it or not; but it must report the failure.
         let _ = read_file(&path, &spec(Mapping::default()), now()).map_err(|refused| refused.to_string());
     };
     for bytes in files {
@@ -764,7 +764,7 @@ fn columns_of_a_file_become_features_and_scores() {
     let number = |name: &str| batch.columns.column(name).unwrap().float(0);
     let names = ["score.late", "score.on time", "feature.age", "feature.sum"];
     assert_eq!(names.map(number), [Some(0.25), Some(0.75), Some(41.0), Some(1000.0)]);
-    // The same in JSON.
+    // The same row in JSON.
     let path = dir.path().join("p.ndjson");
     let row = r#"{"loan":"a","at":"2013-06-01T04:30:00Z","release":"v1","p_late":0.25,"p_on_time":0.75,"age":41,"features":{"sum":1e3}}"#;
     std::fs::write(&path, row).unwrap();

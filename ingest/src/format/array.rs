@@ -9,7 +9,7 @@ use crate::{
     limits::MAX_LINE_BYTES,
 };
 
-/// What comes next.
+/// Token that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -29,7 +29,7 @@ pub(crate) struct Array {
     state: State,
     held: Vec<u8>,
     scan: Scan,
-    /// The number of the element that comes next.
+    /// Number of the element that comes next.
     number: u64,
 }
 
@@ -119,8 +119,7 @@ impl Array {
         }
     }
 
-    /// Reads an element that is complete. One that is JSON but not as expected is a bad row; one that
-    /// is no JSON leaves no doubt only about the whole.
+    /// Reads a complete element. JSON of another form is a bad row; invalid JSON makes the whole body bad.
     fn element(&mut self, json: &[u8], out: &mut Collector) -> Result<(), Refused> {
         self.check_length(json.len())?;
         match object::read(&self.names, json) {
@@ -145,7 +144,7 @@ impl Array {
     }
 }
 
-/// As much of the bytes as is text.
+/// Returns the beginning of the bytes that is valid UTF-8.
 fn valid_start(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -153,8 +152,8 @@ fn valid_start(bytes: &[u8]) -> &str {
     }
 }
 
-/// Finds the end of an element, over as many pieces as it comes in. It sees brackets and strings, and
-/// takes for granted what the parser will check.
+/// Scanner for the end of an element, over any number of pieces. It sees brackets and strings, and relies on the later checks of
+/// the parser.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
     depth: usize,
@@ -163,7 +162,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Where the element ends in `bytes`, if it does.
+    /// Finds the end of the element in `bytes`, if it is there.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             if self.in_string {

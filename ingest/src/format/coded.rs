@@ -1,7 +1,7 @@
-//! Arrow streams message by message: those with dictionaries, and those of files. The decoder of polars looks at every key of a
-//! dictionary, also where there is none: there Arrow lets anything stand, and pandas and pyarrow have -1. Nor does it read deltas, and it
-//! makes room for whatever a message claims. So each message is checked and decoded by itself, keys as the numbers that they are and
-//! dictionaries as columns of their own, and arrays are made of both here.
+//! Arrow streams decoded message by message: those with dictionaries, and those of files. The decoder of polars reads every key
+//! of a dictionary, also those of nulls: Arrow allows any key there, and pandas and pyarrow write -1. Nor does it read deltas,
+//! and it makes room for any claim of a message. So each message is checked and decoded by itself, keys as plain numbers and
+//! dictionaries as columns of their own, and both are joined to arrays here.
 
 use std::{
     collections::HashMap,
@@ -24,16 +24,16 @@ use polars_arrow_format::ipc::{
 use super::ipc::{self, CONTINUATION, Most, broken};
 use crate::batch::Refused;
 
-/// What ends a stream.
+/// End of a stream.
 const END: [u8; 8] = [255, 255, 255, 255, 0, 0, 0, 0];
 
-/// Messages are as long as a multiple of this.
+/// Alignment of the length of messages.
 const ALIGNMENT: usize = 8;
 
-/// The width of keys whose type is not said.
+/// Width of keys without a given type.
 const KEY_BITS: i32 = 32;
 
-/// A column whose values stand in a dictionary.
+/// Column whose values stand in a dictionary.
 struct Coded {
     column: usize,
     dictionary: i64,
@@ -41,18 +41,18 @@ struct Coded {
 
 /// The values of a dictionary.
 struct Values {
-    /// The schema of a stream of them alone, as a message.
+    /// Schema of a stream of these values alone, as a message.
     schema: Vec<u8>,
-    /// What has come of them so far.
+    /// Values read so far.
     array: Option<Box<dyn Array>>,
 }
 
-/// The batches of a stream.
+/// Batches of a stream.
 pub(crate) struct Batches<R> {
     from: R,
-    /// The names of the columns.
+    /// Names of the columns.
     pub(crate) names: Vec<String>,
-    /// The schema with keys as numbers, and columns called by theirs, as a message.
+    /// Schema with keys as numbers, and columns named by their number, as a message.
     schema: Vec<u8>,
     coded: Vec<Coded>,
     values: HashMap<i64, Values>,
@@ -60,10 +60,10 @@ pub(crate) struct Batches<R> {
 }
 
 impl<R: Read> Batches<R> {
-    /// Reads how a stream begins.
+    /// Reads the beginning of a stream.
     ///
     /// # Errors
-    /// When it does not begin with a schema.
+    /// Fails when it does not begin with a schema.
     pub(crate) fn begin(mut from: R) -> Result<Self, Refused> {
         let Some((message, _)) = next_message(&mut from)? else { return Err(broken("it is empty")) };
         let Message { header: Some(MessageHeader::Schema(mut schema)), version, .. } = message else {
@@ -78,7 +78,7 @@ impl<R: Read> Batches<R> {
         let mut fields = schema.fields.take().unwrap_or_default();
         for (column, field) in fields.iter_mut().enumerate() {
             names.push(field.name.replace(column.to_string()).unwrap_or_default());
-            // What libraries say of it besides, and its name, would be read again with each message.
+            // Its name and additional metadata would be read again with each message.
             field.custom_metadata = None;
             let Some(dictionary) = field.dictionary.take() else { continue };
             let key = dictionary.index_type.map(|key| *key);
@@ -93,7 +93,7 @@ impl<R: Read> Batches<R> {
         Ok(Self { from, names, schema, coded, values, is_done: false })
     }
 
-    /// The next batch; `None` at the end.
+    /// Reads the next batch; `None` at the end.
     fn read(&mut self) -> Result<Option<RecordBatch>, Refused> {
         while let Some((message, body)) = next_message(&mut self.from)? {
             match message.header {
@@ -110,7 +110,7 @@ impl<R: Read> Batches<R> {
         Ok(None)
     }
 
-    /// Takes the values of a dictionary, in the place of those that it had or behind them.
+    /// Reads the values of a dictionary, which replace its present ones or follow them.
     fn dictionary(
         &mut self,
         batch: DictionaryBatch,
@@ -132,7 +132,7 @@ impl<R: Read> Batches<R> {
         Ok(())
     }
 
-    /// A batch of which keys stand with the values of their dictionaries.
+    /// Joins the keys of a batch with the values of their dictionaries.
     fn with_values(&self, batch: RecordBatch) -> Result<RecordBatch, Refused> {
         let (rows, schema) = (batch.len(), Arc::new(batch.schema().clone()));
         let mut arrays = batch.into_arrays();
@@ -164,7 +164,7 @@ impl<R: Read> Iterator for Batches<R> {
     }
 }
 
-/// The next message of a stream, with its body.
+/// Reads the next message of a stream, with its body.
 fn next_message(from: &mut impl Read) -> Result<Option<(Message, Vec<u8>)>, Refused> {
     let mut length = taken(from, 4)?;
     if length.is_empty() {
@@ -184,7 +184,7 @@ fn next_message(from: &mut impl Read) -> Result<Option<(Message, Vec<u8>)>, Refu
     Ok(Some((message, body)))
 }
 
-/// At most so many bytes.
+/// Reads at most this many bytes.
 fn taken(from: &mut impl Read, bytes: u64) -> Result<Vec<u8>, Refused> {
     let mut taken = Vec::new();
     from.take(bytes).read_to_end(&mut taken).map_err(broken)?;
@@ -196,7 +196,7 @@ fn whole(from: &mut impl Read, bytes: u64) -> Result<Vec<u8>, Refused> {
     if taken.len() as u64 == bytes { Ok(taken) } else { Err(broken("a message ends too early")) }
 }
 
-/// A message as it stands in a stream, without its body.
+/// Encodes a message as in a stream, without its body.
 pub(crate) fn encoded(message: &Message) -> Vec<u8> {
     let mut builder = planus::Builder::new();
     let bytes = builder.finish(message, None);
@@ -207,7 +207,7 @@ pub(crate) fn encoded(message: &Message) -> Vec<u8> {
     encoded
 }
 
-/// The batch of a message.
+/// Decodes the batch of a message.
 fn decoded(schema: &[u8], message: &[u8], body: &[u8]) -> Result<RecordBatch, Refused> {
     let stream = [schema, message, body, &END].concat();
     ipc::check(&stream, &Most::OF_FILE_BATCH)?;
@@ -220,7 +220,7 @@ fn decoded(schema: &[u8], message: &[u8], body: &[u8]) -> Result<RecordBatch, Re
     }
 }
 
-/// The array of keys and the values that they stand for.
+/// Makes the array of keys and their values.
 fn dictionary_of(keys: &dyn Array, values: Box<dyn Array>) -> Result<Box<dyn Array>, Refused> {
     match keys.dtype() {
         ArrowDataType::Int8 => of_keys::<i8>(keys, values),
@@ -241,7 +241,7 @@ fn of_keys<K: DictionaryKey + NativeType>(
 ) -> Result<Box<dyn Array>, Refused> {
     let keys: Option<&PrimitiveArray<K>> = keys.as_any().downcast_ref();
     let keys = keys.ok_or_else(|| broken("keys are not of their type"))?;
-    // Where there is none, it is the first.
+    // The key of a null becomes 0.
     let keys: PrimitiveArray<K> = keys.iter().map(|key| key.copied()).collect();
     Ok(Box::new(DictionaryArray::try_from_keys(keys, values, false).map_err(broken)?))
 }

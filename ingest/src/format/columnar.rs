@@ -16,13 +16,13 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_FIELDS},
 };
 
-/// The name of a value that is no number of JSON.
+/// Name of a value that is no JSON number.
 const NOT_FINITE: &str = "NaN or infinite, which is no JSON (send null)";
 
-/// The rows of a column for which room is made at a time.
+/// Number of rows of a column for which room is made at a time.
 const ROOM_ROWS: usize = 1_024;
 
-/// Where the values of a column go.
+/// Place of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Field(usize),
@@ -31,10 +31,10 @@ enum Place {
     Member(usize),
 }
 
-/// Reads the object that is all of `text` into an empty builder.
+/// Reads the object that spans all of `text` into an empty builder.
 ///
 /// # Errors
-/// When it is no object of arrays, holds an unknown column, or columns of different lengths.
+/// Fails when it is no object of arrays, or has an unknown column, or columns of different lengths.
 pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Result<(), Refused> {
     let mut reader = Columnar { text, at: 0, columns: Vec::new(), builder };
     reader.skip_white();
@@ -81,13 +81,13 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
 struct Columnar<'a, 'd> {
     text: &'a str,
     at: usize,
-    /// Each column: its name, where it goes and how many values it has.
+    /// Columns: the name, the place and the number of values of each.
     columns: Vec<(String, Place, usize)>,
     builder: &'d mut BatchBuilder,
 }
 
 impl Columnar<'_, '_> {
-    /// An object without rows has the columns that every event has, as any other. (Files have what options say.)
+    /// Checks that an object without rows has the columns that every event has, as any other. (For files the options decide.)
     fn check_required(&self, names: &Names) -> Result<(), Refused> {
         if self.builder.rows() > 0 || self.builder.reading().import {
             return Ok(());
@@ -124,7 +124,7 @@ impl Columnar<'_, '_> {
         Ok(())
     }
 
-    /// Whether another member or element follows; takes the comma, or the closing bracket.
+    /// Returns whether another member or element follows; consumes the comma, or the closing bracket.
     #[inline]
     fn goes_on(&mut self, close: u8) -> Result<bool, Refused> {
         if self.peek() != Some(b',') {
@@ -183,7 +183,7 @@ impl Columnar<'_, '_> {
         }
     }
 
-    /// Reads a value that is not as they usually are.
+    /// Reads a value that the fast path does not recognize.
     #[cold]
     fn unusual(&mut self) -> Result<Scalar<'static>, Refused> {
         let mut values = serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<Scalar<'_>>();
@@ -205,7 +205,7 @@ impl Columnar<'_, '_> {
         }
     }
 
-    /// Passes over a value of any kind.
+    /// Skips a value of any kind.
     fn skip(&mut self) -> Result<(), Refused> {
         let mut values =
             serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<serde::de::IgnoredAny>();
@@ -229,7 +229,7 @@ impl Columnar<'_, '_> {
             return Err(Refused::Whole(format!("the column `{name}` is given twice")));
         }
         if self.peek() != Some(b'[') {
-            // Where columns are no arrays it is an object of one event, as a rule.
+            // An object without arrays is usually one event.
             let hint = "an object a line is NDJSON: a file in .ndjson, or application/x-ndjson";
             return Err(self.broken(&format!("the column `{name}` should be an array; {hint}")));
         }
@@ -309,7 +309,7 @@ impl Columnar<'_, '_> {
         Ok(())
     }
 
-    /// Counts the values of a column that is longer than the first one, to tell how long it is.
+    /// Counts the values of a column that is longer than the first one, to report its length.
     fn count_on(&mut self, mut rows: usize) -> Result<usize, Refused> {
         loop {
             self.unusual()?;

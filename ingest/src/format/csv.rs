@@ -18,21 +18,21 @@ use crate::{
     limits::{MAX_FIELDS, MAX_LINE_BYTES},
 };
 
-/// Reads records. It holds no more than one that is not complete.
+/// Reader of records. It holds at most one incomplete record.
 pub(crate) struct Csv {
     names: Names,
     reader: Reader,
-    /// The cells of the record at hand, one after the other, and where each ends.
+    /// Cells of the present record, one after the other, and their ends.
     cells: Vec<u8>,
     cells_len: usize,
     ends: Vec<usize>,
     ends_len: usize,
-    /// The record as it stands there, when it is not complete.
+    /// Raw text of the present record, while it is incomplete.
     held: Vec<u8>,
     columns: Option<Places>,
-    /// An empty row, for its memory.
+    /// Empty row, kept for its memory.
     spare: Option<Row<'static>>,
-    /// The number of the row that comes next; the header has none.
+    /// Number of the next row; the header has none.
     number: u64,
 }
 
@@ -60,12 +60,12 @@ impl Csv {
     }
 
     pub(crate) fn finish(mut self, out: &mut Collector) -> Result<(), Refused> {
-        // An empty input tells the reader that there is no more; it may end one last record.
+        // An empty input marks the end for the reader; it may end one last record.
         while !self.step(&[], out)?.1 {}
         Ok(())
     }
 
-    /// Reads on; returns what is left, and whether all is read.
+    /// Reads the next record; returns the rest of the bytes, and whether all is read.
     fn step<'b>(&mut self, bytes: &'b [u8], out: &mut Collector) -> Result<(&'b [u8], bool), Refused> {
         let (result, read, written, ended) = self.reader.read_record(
             bytes,
@@ -102,7 +102,7 @@ impl Csv {
         Ok((rest, false))
     }
 
-    /// What comes last is in quotes that are never closed: the rest of the text stands in one cell, or was cut off.
+    /// Refuses a last record in quotes that are never closed: the rest of the text stands in one cell, or was cut off.
     fn unclosed(&mut self, out: &mut Collector) -> Result<(), Refused> {
         if self.columns.is_none() {
             return Err(Refused::Whole("the header opens a quote that is never closed".into()));
@@ -171,15 +171,15 @@ impl Csv {
     }
 }
 
-/// The fault of a record such as `"a"b,c`: nobody knows what its first cell should be.
+/// Fault of a record such as `"a"b,c`: its first cell is ambiguous.
 const TEXT_AFTER: &str = "has text after a closing quote; within a cell in quotes, write a quote twice";
 
-/// The quotes of a record.
+/// Quotes of a record.
 #[derive(Default)]
 struct Quotes {
-    /// Its last cell begins with a quote that is not closed.
+    /// True if its last cell begins with a quote that is not closed.
     is_open: bool,
-    /// Text follows a closing quote.
+    /// True if text follows a closing quote.
     has_text_after: bool,
 }
 
@@ -204,7 +204,7 @@ impl Quotes {
     }
 }
 
-/// A record without the end of its line, or of the line before (which the reader leaves to the next).
+/// Trims the end of the line of a record, and of the line before (which the reader leaves to the next).
 fn trimmed(raw: &[u8]) -> &[u8] {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let from = raw.iter().position(|byte| !is_end(byte)).unwrap_or(raw.len());

@@ -8,22 +8,22 @@ use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 use super::Encoding;
 use crate::{batch::Refused, limits::MAX_BODY_BYTES};
 
-/// How many plain bytes are handed on at once.
+/// Number of plain bytes passed on at once.
 const STEP_BYTES: usize = 64 * 1024;
-/// The window that a decoder of gzip keeps.
+/// Window of a gzip decoder.
 const GZIP_WINDOW: usize = 32 * 1024;
-/// The window that a decoder of zstd keeps: 8 MiB, as RFC 9659 has it for HTTP.
+/// Window of a zstd decoder: 8 MiB, as RFC 9659 sets it for HTTP.
 const BODY_WINDOW_LOG: u32 = 23;
-/// What `zstd --ultra` may want of a file: 128 MiB.
+/// Window that a file of `zstd --ultra` may need: 128 MiB.
 const FILE_WINDOW_LOG: u32 = 27;
 
-/// Takes plain bytes.
+/// Consumer of plain bytes.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Refused>;
 
-/// Decodes one body or file. Gzip members and zstd frames that follow each other are one.
+/// Decoder of one body or file. Consecutive gzip members and zstd frames form one.
 pub(crate) struct Decoder {
     kind: Inner,
-    /// How many plain bytes there may be, and were.
+    /// Maximum number of plain bytes, and the number so far.
     limit: u64,
     decoded: u64,
 }
@@ -35,7 +35,7 @@ enum Inner {
 }
 
 impl Decoder {
-    /// A decoder for a body, or without a limit for a file.
+    /// Creates a decoder for a body, or without a limit for a file.
     pub(crate) fn new(encoding: Encoding, is_file: bool) -> Self {
         let kind = match encoding {
             Encoding::Identity => Inner::Identity,
@@ -51,12 +51,12 @@ impl Decoder {
         Self { kind, limit, decoded: 0 }
     }
 
-    /// Whether the bytes are plain as they come.
+    /// Returns whether the bytes are not compressed.
     pub(crate) fn is_identity(&self) -> bool {
         matches!(self.kind, Inner::Identity)
     }
 
-    /// The most plain bytes that it keeps; `None` where the bytes are plain as they come.
+    /// Maximum plain bytes that it keeps; `None` if the bytes are not compressed.
     pub(crate) fn window(&self) -> Option<usize> {
         match self.kind {
             Inner::Identity => None,
@@ -106,7 +106,7 @@ impl Decoder {
             }
             Inner::Zstd { .. } => Ok(()),
             Inner::Gzip { mut decoder, .. } => {
-                // What is complete takes no byte more.
+                // A complete member accepts no further byte.
                 if !matches!(decoder.write(&[0]), Ok(0)) {
                     return Err(cut_off("gzip"));
                 }
@@ -117,13 +117,13 @@ impl Decoder {
     }
 }
 
-/// Unpacks the next bytes. Where a member is complete, another one begins.
+/// Unpacks the next bytes. Another member may begin after a complete one.
 fn gunzip(
     decoder: &mut GzDecoder<Vec<u8>>,
     bytes: &[u8],
     take: &mut impl FnMut(&[u8]) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
-    // A small step in can be no more than a thousand times as much out.
+    // A small step bounds the output, which is at most about a thousand times as much.
     for step in bytes.chunks(STEP_BYTES / 64) {
         let mut rest = step;
         while !rest.is_empty() {
@@ -166,7 +166,7 @@ fn inflate(
         bytes = &bytes[status.bytes_read..];
         take(&step[..status.bytes_written])?;
         *is_in_frame = status.remaining != 0;
-        // With room left in the output and no input left there is nothing more to come.
+        // With room left in the output and no input left there is no more output.
         if bytes.is_empty() && status.bytes_written < step.len() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! Reads an object of the expected shape by hand: known fields in about the order of the row before,
-//! simple values, tags and other families as objects. It says `None` to everything else, which then goes to
-//! [`super::object`]; so both give the same row always.
+//! Fast path for an object of the expected shape: known fields in about the order of the row before, simple values, tags and
+//! other families as objects. It returns `None` for everything else, which then goes to [`super::object`]; so both always give
+//! the same row.
 
 use std::borrow::Cow;
 
@@ -13,22 +13,22 @@ use crate::{
     limits::MAX_FIELDS,
 };
 
-/// A field where it was last seen.
+/// Field at its last position.
 struct Planned {
-    /// Its name in quotes.
+    /// Name in quotes.
     quoted: String,
     target: Target,
 }
 
-/// Reads objects, and remembers how the last one was laid out.
+/// Reader of objects, which remembers the layout of the last one.
 #[derive(Default)]
 pub(crate) struct Lean {
     plan: Vec<Planned>,
 }
 
 impl Lean {
-    /// Reads the object that begins at `at` into `row`, which is clear. Returns where it ends.
-    /// After a `None` the row holds anything.
+    /// Reads the object that begins at `at` into `row`, which is clear. Returns its end. After a `None` the content of the row is
+    /// undefined.
     pub(crate) fn object<'a>(
         &mut self,
         names: &Names,
@@ -86,8 +86,8 @@ impl Lean {
         None
     }
 
-    /// What the name that stands at `at` means, and where it ends: first whether it is that which the
-    /// last object had there.
+    /// Finds the target of the name at `at`, and the end of the name, first comparing it with the name that the last object had
+    /// there.
     #[inline]
     fn name(&mut self, names: &Names, text: &str, at: usize, member: usize) -> Option<(Target, usize)> {
         let bytes = text.as_bytes();
@@ -111,11 +111,11 @@ impl Lean {
     }
 }
 
-/// The names of members that a row had so far, by their hashes: so that not each is compared with all before it.
+/// Hashes of the names of members that a row had so far, to avoid the comparison of each with all before it.
 struct SeenNames(Option<[u64; 32]>);
 
 impl SeenNames {
-    /// Whether the name may have been there. It is from now on.
+    /// Returns whether the name may have been there, and adds it.
     fn may_have(&mut self, family: usize, name: &str) -> bool {
         let mix = |hash: usize, byte: u8| (hash ^ usize::from(byte)).wrapping_mul(0x0100_01b3);
         let hash = name.bytes().fold(family + 1, mix);
@@ -127,7 +127,7 @@ impl SeenNames {
     }
 }
 
-/// The bit that says that a target was seen; members by name have none.
+/// Bit that marks a target as seen; members by name have none.
 fn bit(target: Target) -> u64 {
     match target {
         Target::Field(field) => 1 << field,
@@ -138,14 +138,14 @@ fn bit(target: Target) -> u64 {
     }
 }
 
-/// Where the value begins, after the colon.
+/// Finds the beginning of the value, after the colon.
 #[inline]
 fn colon(bytes: &[u8], at: usize) -> Option<usize> {
     let at = skip_white(bytes, at);
     (*bytes.get(at)? == b':').then(|| skip_white(bytes, at + 1))
 }
 
-/// Reads an object of simple values into the members of a family; returns where it ends.
+/// Reads an object of simple values into the members of a family; returns its end.
 fn members<'a>(text: &'a str, at: usize, family: usize, row: &mut Row<'a>) -> Option<usize> {
     let bytes = text.as_bytes();
     if *bytes.get(at)? != b'{' {

@@ -1,5 +1,4 @@
-//! From the arrays of Arrow into the columns of a builder: whole columns where the type already fits,
-//! value by value where it has to be read.
+//! Conversion of Arrow arrays to the columns of a builder: whole columns if the type fits, else value by value.
 
 use std::{
     borrow::Cow,
@@ -30,12 +29,12 @@ use crate::{
 
 use super::{scalars::scalars, token::TENS};
 
-/// What is wrong with a dictionary of anything else.
+/// Fault of a dictionary of other values.
 const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
-/// The texts that are taken between two claims of memory for them.
+/// Number of texts read between two claims of memory for them.
 const TEXT_ROWS: usize = 1_024;
 
-/// The fault of a time that nanoseconds of 64 bits cannot tell.
+/// Fault of a time outside of the range of nanoseconds in 64 bits.
 const NOT_IN_NANOS: &str = "is outside of the years 1677 to 2262, beyond which there are no times in nanoseconds; write times in microseconds";
 
 const BEYOND: &str = "a key is beyond its dictionary";
@@ -43,7 +42,7 @@ const BEYOND: &str = "a key is beyond its dictionary";
 /// Puts an array into the rows of the builder from `from` on, which were added before, once for each place of its column.
 ///
 /// # Errors
-/// When no value of such a type can be taken.
+/// Fails when no value of such a type is accepted.
 pub(crate) fn fill(
     builder: &mut BatchBuilder,
     (name, targets): &(String, Vec<ColumnTarget>),
@@ -147,7 +146,7 @@ impl Filler<'_> {
         array.as_any().downcast_ref().ok_or_else(|| wrong(self.name, "its values are not of its type"))
     }
 
-    /// The column of the place.
+    /// Column of the place.
     fn column(&mut self) -> Option<&mut ColumnBuilder> {
         match self.place {
             To::Field(field) => Some(self.builder.field(field)),
@@ -156,7 +155,7 @@ impl Filler<'_> {
         }
     }
 
-    /// The column of the place, when it is such.
+    /// Column of the place, when its values are of the given type.
     fn whole(&mut self, is_such: fn(&Growing) -> bool) -> Option<&mut ColumnBuilder> {
         self.column().filter(|column| is_such(&column.values))
     }
@@ -208,7 +207,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Fills rows with texts, and claims what these take as they come: how long they are is not known before.
+    /// Fills rows with texts, and claims their memory step by step: their lengths are not known before.
     fn some_at_a_time(
         &mut self,
         rows: usize,
@@ -254,7 +253,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Of a dictionary with more values than rows those that rows have are looked at: many short batches may share it.
+    /// Reads, from a dictionary with more values than rows, only the values of these rows: many short batches may share it.
     fn of_long_dictionary<K: DictionaryKey>(&mut self, array: &DictionaryArray<K>) -> Result<(), Refused> {
         for (row, key) in array.keys_iter().enumerate() {
             if row.is_multiple_of(TEXT_ROWS) && row > 0 {
@@ -288,7 +287,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Whole numbers; one that is too large for an `i64` is the nearest double, as it is in JSON.
+    /// Reads whole numbers; one that is too large for an `i64` becomes the nearest double, as in JSON.
     fn ints<T: NativeType + Display>(
         &mut self,
         array: &dyn Array,
@@ -323,7 +322,7 @@ impl Filler<'_> {
                 "its times have no time zone; store them with UTC, or import a file that has them with `--time-zone UTC`",
             ));
         }
-        // INT96 of Parquet tells more than nanoseconds of 64 bits do, and its decoder makes this of what they do not.
+        // INT96 of Parquet exceeds the range of nanoseconds in 64 bits; its decoder returns this value for times outside.
         let is_lost = |time: &i64| unit == TimeUnit::Nanosecond && *time == i64::MAX;
         let is_any_lost = array.iter().flatten().any(is_lost);
         let times =
@@ -338,7 +337,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Durations, as milliseconds where the name of the field says so; elsewhere nothing says which unit a number would have.
+    /// Reads durations, as milliseconds if the name of the field has that unit; for other fields the unit is not known.
     fn durations(&mut self, array: &dyn Array, unit: TimeUnit) -> Result<(), Refused> {
         if !self.column().is_some_and(|column| column.is_duration()) {
             return Err(wrong(
@@ -355,7 +354,7 @@ impl Filler<'_> {
         self.floats(self.cast(array)?, |ticks: i64| ticks as f64 / in_one)
     }
 
-    /// Dates. As a time one is the midnight with which it begins: in the time zone that is given, as in texts, else in UTC.
+    /// Reads dates. A date as a time is its midnight: in the given time zone, as for texts, else in UTC.
     fn dates<T: NativeType>(&mut self, array: &dyn Array, micros: fn(T) -> i64) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<T>>(array)?;
         let times = array.values_iter().map(|day| micros(*day));
@@ -363,7 +362,7 @@ impl Filler<'_> {
         self.each_time(array.validity(), times, !is_local)
     }
 
-    /// Whether the place holds days, and no instants.
+    /// Returns whether the place holds days, and no instants.
     fn holds_days(&mut self) -> bool {
         match self.place {
             To::PredictedOn => true,
@@ -372,7 +371,7 @@ impl Filler<'_> {
         }
     }
 
-    /// The time of a value that has a zone or not. A day without a zone is that day, whatever zone times are in.
+    /// Converts a value with or without a zone to a time. A day without a zone is that day in every zone.
     fn time(&mut self, micros: i64, has_zone: bool) -> Result<i64, String> {
         match (has_zone, self.holds_days()) {
             (true, _) => Ok(micros),
@@ -421,7 +420,7 @@ impl Filler<'_> {
     }
 }
 
-/// The microseconds of a time. What does not fit is outside of the years 1 to 9999 in any case, and stays so.
+/// Converts a time to microseconds. Times that do not fit are outside of the years 1 to 9999 anyway, and stay so.
 pub(super) fn micros(time: i64, unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => time.saturating_mul(1_000_000),
@@ -431,7 +430,7 @@ pub(super) fn micros(time: i64, unit: TimeUnit) -> i64 {
     }
 }
 
-/// The number that a single stands for: its shortest decimal. A score of 0.7 is 0.7 then and no less, as when it is written in text.
+/// Shortest decimal of a single. A score of 0.7 is exactly 0.7 then, as when it is written in text.
 pub(super) fn shortest(number: f32) -> f64 {
     let double = f64::from(number);
     match double.abs() {
@@ -441,7 +440,7 @@ pub(super) fn shortest(number: f32) -> f64 {
     }
 }
 
-/// The same of a number of half the precision.
+/// Shortest decimal of a number of half precision.
 fn half(number: f64) -> f64 {
     let size = number.abs();
     if size == 0.0 || !size.is_finite() {
@@ -452,12 +451,12 @@ fn half(number: f64) -> f64 {
     decimal_near(number, 1..=5, |other| (other - number).abs() < step / 2.0)
 }
 
-/// The decimal of the fewest digits that `is_it`. A type that holds all decimals of so many digits needs no look at those of fewer.
+/// Decimal of the fewest digits for which `is_it` holds. `digits` begins with the number of digits that the type always holds.
 fn decimal_near(number: f64, digits: RangeInclusive<i32>, is_it: impl Fn(f64) -> bool) -> f64 {
     let before_point = number.abs().log10().floor() as i32 + 1;
     let decimal = |digits: i32| {
         let places = digits - before_point;
-        // Powers of ten up to the 22nd are doubles, and so is what is whole here: one operation rounds once, and rightly.
+        // Powers of ten up to the 22nd are doubles, and so are whole numbers here: one operation rounds once, and correctly.
         let power = TENS[places.unsigned_abs() as usize];
         match places >= 0 {
             true => (number * power).round() / power,
@@ -467,12 +466,12 @@ fn decimal_near(number: f64, digits: RangeInclusive<i32>, is_it: impl Fn(f64) ->
     digits.map(decimal).find(|decimal| is_it(*decimal)).unwrap_or(number)
 }
 
-/// The nearest double of a decimal number.
+/// Nearest double of a decimal number.
 pub(super) fn decimal(number: i128, scale: usize) -> f64 {
     format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)
 }
 
-/// The values that are not null under `validity`, and nulls.
+/// Values with nulls in place of those that are null under `validity`.
 fn valid<'a>(
     validity: Option<&Bitmap>,
     values: impl Iterator<Item = Scalar<'a>>,
@@ -504,7 +503,7 @@ mod tests {
 
     #[test]
     fn halves_are_their_shortest_decimals() {
-        // 0.7, 0.1, 65504, the least one, and a third in half precision.
+        // The numbers 0.7, 0.1, 65504, the least one, and a third in half precision.
         for (half_of, expected) in [
             (0.7001953125, 0.7),
             (0.0999755859375, 0.1),

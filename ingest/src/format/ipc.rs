@@ -1,5 +1,5 @@
-//! The stream format of Arrow. Before anything is decoded, its messages are walked: what they claim
-//! must lie within the body and within the limits.
+//! Stream format of Arrow. Before anything is decoded, its messages are walked: their claims must lie within the body and within
+//! the limits.
 
 use std::{collections::BTreeSet, io::Cursor, ops::Range};
 
@@ -19,32 +19,32 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_FIELDS},
 };
 
-/// What begins a message, since version 0.15 of the format.
+/// Beginning of a message, since version 0.15 of the format.
 pub(super) const CONTINUATION: u32 = u32::MAX;
-/// What a file with a footer begins with.
+/// Beginning of a file with a footer.
 pub(crate) const FILE: &[u8] = b"ARROW1";
-/// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
+/// Maximum batches of dictionaries in a body; the decoder handles consecutive ones by recursion.
 const MAX_DICTIONARIES: usize = 256;
-/// Columns of a large batch that have so many bytes are decoded together.
+/// Bytes of columns of a large batch that are decoded together.
 const PART_BYTES: u64 = 8 * 1024 * 1024;
-/// The most parts in which the columns of a batch are decoded.
+/// Maximum parts in which the columns of a batch are decoded.
 const MAX_PARTS: usize = 32;
-/// The buffers of a column: which of its values are null, where they end, and they.
+/// Number of buffers of a column: the nulls, the ends of the values, and the values.
 const COLUMN_BUFFERS: u64 = 3;
-/// The copies of a batch with dictionaries that are in memory while it is decoded.
+/// Number of copies of a batch with dictionaries in memory while it is decoded.
 const CODED_COPIES: u64 = 3;
 
-/// What is said of a body that is none.
+/// Message for a body that is no stream.
 const NO_STREAM: &str = "this is not an Arrow stream that can be read";
-/// What is said of a file that is none.
+/// Message for a file that is no Arrow file.
 const NO_FILE: &str = "this is not an Arrow file that can be read";
 
-/// That something is not what it should be, in a body.
+/// Error of a body that is not valid.
 pub(super) fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("{NO_STREAM}: {what}"))
 }
 
-/// The same in a file, which need not be a stream, and whose batches have limits of their own.
+/// Changes an error of a body to one of a file, which need not be a stream, and whose batches have limits of their own.
 pub(crate) fn of_file(refused: Refused) -> Refused {
     let Most { rows, bytes } = Most::OF_FILE_BATCH;
     match refused {
@@ -60,7 +60,7 @@ pub(crate) fn of_file(refused: Refused) -> Refused {
 /// Reads a whole stream into the builder.
 ///
 /// # Errors
-/// When it is none, exceeds a limit, or has a column that is not known.
+/// Fails when it is none, exceeds a limit, or has an unknown column.
 pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
     if body.starts_with(FILE) {
         return Err(Refused::Whole(
@@ -107,7 +107,7 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
     })
 }
 
-/// Some columns of the batches of a stream without dictionaries.
+/// Reads some columns of the batches of a stream without dictionaries.
 fn batches(
     body: &[u8],
     metadata: StreamMetadata,
@@ -123,7 +123,7 @@ fn batches(
     }))
 }
 
-/// The number of columns of a batch that are decoded together, which take [`PART_BYTES`] as a rule, and the most bytes that they take.
+/// Number of columns of a batch that are decoded together, which usually take [`PART_BYTES`], and their maximum bytes.
 fn step(schema: &ArrowSchema, sums: &Sums) -> (usize, u64) {
     let is_view = |field: &Field| matches!(field.dtype, ArrowDataType::Utf8View | ArrowDataType::BinaryView);
     // A view may have any number of buffers.
@@ -135,33 +135,33 @@ fn step(schema: &ArrowSchema, sums: &Sums) -> (usize, u64) {
     (step as usize, sums.largest.min(step * of_column))
 }
 
-/// How much a stream may hold.
+/// Limits of a stream.
 pub(super) struct Most {
     rows: usize,
     bytes: usize,
 }
 
 impl Most {
-    /// The body of a request.
+    /// Limits of the body of a request.
     const OF_BODY: Self = Self { rows: MAX_BATCH_ROWS, bytes: MAX_BODY_BYTES };
-    /// A batch of a file, of which libraries make some megabytes.
+    /// Limits of a batch of a file; libraries write batches of some megabytes.
     pub(super) const OF_FILE_BATCH: Self = Self { rows: 64 << 20, bytes: 1 << 30 };
 }
 
-/// What the messages so far add up to.
+/// Sums over the messages so far.
 #[derive(Default)]
 pub(super) struct Sums {
     rows: u64,
     batches: u64,
     bytes: u64,
-    /// The bytes of the largest batch, of all dictionaries and of the largest buffer once they are inflated.
+    /// Bytes of the largest batch, of all dictionaries and of the largest buffer after inflation.
     largest: u64,
     dictionary_bytes: u64,
     largest_buffer: u64,
     dictionaries: usize,
 }
 
-/// Walks the messages without decoding what they hold.
+/// Walks the messages without decoding their content.
 pub(super) fn check(body: &[u8], most: &Most) -> Result<Sums, Refused> {
     let mut at = 0;
     let mut sums = Sums::default();
@@ -186,7 +186,7 @@ pub(super) fn check(body: &[u8], most: &Most) -> Result<Sums, Refused> {
             _ if is_first => return Err(broken("it does not begin with a schema")),
             Some(MessageHeaderRef::RecordBatch(batch)) => {
                 let rows = u64::try_from(batch.length().map_err(broken)?).unwrap_or(u64::MAX);
-                // A batch has a row as a rule, and costs something also without.
+                // A batch usually has rows, and costs something also without.
                 sums.rows = sums.rows.saturating_add(rows);
                 sums.batches += 1;
                 let before = sums.bytes;
@@ -220,8 +220,8 @@ fn header(message: &[u8]) -> planus::Result<(Option<MessageHeaderRef<'_>>, i64)>
     Ok((message.header()?, message.body_length()?))
 }
 
-/// Lists and structs are not taken; so no schema nests deeper than the decoder's stack. The decoder keeps one of two columns of the
-/// same name, and panics when it meets both.
+/// Refuses lists and structs; so no schema nests deeper than the decoder's stack. Refuses two columns of one name, of which the
+/// decoder keeps one and then panics.
 fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
     let fields = schema.fields().map_err(broken)?.ok_or_else(|| broken("it has no columns"))?;
     if fields.len() > MAX_FIELDS {
@@ -241,7 +241,7 @@ fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Its buffers lie within the message, and are not larger than a body when they are inflated.
+/// Checks that its buffers lie within the message, and are not larger than a body after inflation.
 fn check_batch(
     batch: RecordBatchRef<'_>,
     held: &[u8],

@@ -1,4 +1,4 @@
-//! The formats of a body: from bytes, as they come, to a checked batch.
+//! Formats of a body: from streamed bytes to a checked batch.
 //!
 //! A [`BodyReader`] decodes (`decode`), splits and reads rows (`ndjson`, `array`, `csv`) or
 //! columns (`columnar`, `ipc`, `parquet`) and puts them into a builder, which checks them.
@@ -40,14 +40,14 @@ pub use self::{
 };
 pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
 
-/// How the events of a body are written.
+/// Format of the events of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A JSON object a line.
+    /// JSON object a line.
     Ndjson,
-    /// An array of JSON objects, or one object of arrays; the first byte tells them apart.
+    /// Array of JSON objects, or one object of arrays; the first byte distinguishes them.
     Json,
-    /// The stream format of Arrow (in files also the file format).
+    /// Stream format of Arrow (in files also the file format).
     Arrow,
     /// Parquet.
     Parquet,
@@ -59,7 +59,7 @@ impl Format {
     /// All formats.
     pub const ALL: [Format; 5] = [Format::Ndjson, Format::Json, Format::Arrow, Format::Parquet, Format::Csv];
 
-    /// What there is to know of each before it is read.
+    /// Properties of the format, known before it is read.
     fn facts(self) -> Facts {
         match self {
             Format::Ndjson => Facts {
@@ -82,47 +82,46 @@ impl Format {
         }
     }
 
-    /// The format of a media type such as `application/json; charset=utf-8`.
+    /// Finds the format of a media type such as `application/json; charset=utf-8`.
     pub fn from_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         Self::ALL.into_iter().find(|format| format.facts().media_types.contains(&essence.as_str()))
     }
 
-    /// Its media type; the first where it has several.
+    /// Media type; the first one if there are several.
     pub fn media_type(self) -> &'static str {
         self.facts().media_types[0]
     }
 
-    /// The format of a file's ending, without the dot.
+    /// Finds the format of a file's ending, without the dot.
     pub fn from_ending(ending: &str) -> Option<Self> {
         let ending = ending.to_ascii_lowercase();
         Self::ALL.into_iter().find(|format| format.facts().endings.contains(&ending.as_str()))
     }
 
-    /// Whether texts in it may stand for numbers: cells of CSV are text whatever they mean, and columns of text
-    /// often hold numbers.
+    /// Returns whether texts in it may stand for numbers: cells of CSV are always text, and columns of text often hold numbers.
     pub(crate) fn is_loose(self) -> bool {
         self.facts().is_loose
     }
 }
 
-/// What there is to know of a format.
+/// Properties of a format.
 struct Facts {
-    /// Its media types, the preferred one first.
+    /// Media types, the preferred one first.
     media_types: &'static [&'static str],
-    /// The endings of its files, without the dot.
+    /// Endings of its files, without the dot.
     endings: &'static [&'static str],
     is_loose: bool,
 }
 
-/// How the bytes of a body are packed.
+/// Packing of the bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Not at all.
+    /// None.
     Identity,
-    /// Gzip, RFC 1952; several members are one after the other.
+    /// Gzip, RFC 1952; several members may follow each other.
     Gzip,
-    /// Zstandard, RFC 8878; several frames are one after the other.
+    /// Zstandard, RFC 8878; several frames may follow each other.
     Zstd,
 }
 
@@ -130,7 +129,7 @@ impl Encoding {
     /// All encodings.
     pub const ALL: [Encoding; 3] = [Encoding::Identity, Encoding::Gzip, Encoding::Zstd];
 
-    /// The encoding of a token in `Content-Encoding`.
+    /// Finds the encoding of a token in `Content-Encoding`.
     pub fn from_token(token: &str) -> Option<Self> {
         Some(match token.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Encoding::Identity,
@@ -140,7 +139,7 @@ impl Encoding {
         })
     }
 
-    /// The encoding of a file's last ending, without the dot; `None` when it is an ending of another kind.
+    /// Finds the encoding of a file's last ending, without the dot; `None` when it is an ending of another kind.
     pub fn from_ending(ending: &str) -> Option<Self> {
         Some(match ending.to_ascii_lowercase().as_str() {
             "gz" => Encoding::Gzip,
@@ -150,31 +149,31 @@ impl Encoding {
     }
 }
 
-/// Reads the body of a request as it comes.
+/// Reader of the streamed body of a request.
 ///
-/// NDJSON, CSV and arrays of JSON objects are read piece by piece: besides the columns no more is held
-/// than one row that is not complete. An object of arrays, Arrow and Parquet are held whole, at most
-/// [`MAX_BODY_BYTES`], and read at the end.
+/// NDJSON, CSV and arrays of JSON objects are read piece by piece: besides the columns at most one incomplete row is held. An
+/// object of arrays, Arrow and Parquet are held whole, at most [`MAX_BODY_BYTES`], and read at the end.
 pub struct BodyReader {
     decoder: Decoder,
     parser: Parser,
     out: Collector,
-    /// The number of plain bytes so far.
+    /// Number of plain bytes so far.
     plain: usize,
 }
 
 impl BodyReader {
-    /// A reader of events of `kind` that arrive at `now`.
+    /// Creates a reader of events of `kind` that arrive at `now`.
     pub fn new(kind: Kind, format: Format, encoding: Encoding, now: Timestamp) -> Self {
         Self::within(Room::Any, (kind, format, encoding), now)
     }
 
-    /// The same, for a body that is read at once: it is refused with [`Refused::NoRoom`] when its rows take more than `bytes` of memory.
+    /// Creates a reader of a body that is read at once: it is refused with [`Refused::NoRoom`] when its rows take more than
+    /// `bytes` of memory.
     pub(crate) fn within_bytes(bytes: usize, form: (Kind, Format, Encoding), now: Timestamp) -> Self {
         Self::within(Room::Bytes(bytes), form, now)
     }
 
-    /// The same, which claims what the body becomes before that is there.
+    /// Creates a reader that claims the memory of the decoded body before that is there.
     pub(crate) fn claiming(memory: Memory, form: (Kind, Format, Encoding), now: Timestamp) -> Self {
         Self::within(Room::Claimed(memory), form, now)
     }
@@ -189,7 +188,7 @@ impl BodyReader {
         }
     }
 
-    /// Makes room for a body of so many bytes, where it is held whole and comes as it is.
+    /// Makes room for a body of `bytes` bytes, if it is held whole and not compressed.
     #[must_use]
     pub fn expecting(mut self, bytes: usize) -> Self {
         if self.decoder.is_identity() {
@@ -202,7 +201,7 @@ impl BodyReader {
         self
     }
 
-    /// Whether `next` would only be put with what is held already.
+    /// Returns whether `next` would only be added to the held bytes.
     pub(crate) fn only_holds(&self, next: &[u8]) -> bool {
         let is_held = match &self.parser {
             Parser::Whole(..) => true,
@@ -214,8 +213,8 @@ impl BodyReader {
 
     /// Reads the next bytes, in pieces of any size.
     ///
-    /// # Errors
-    /// As soon as it is clear that the body cannot be taken, except for bad rows: [`BodyReader::finish`]
+    /// Fails as soon as it is clear that the body will be refused, except for bad rows: [`BodyReader::finish`] reports them all.
+    /// After an error the reader is of no more use.
     /// reports them all. After an error the reader is of no more use.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         let Self { decoder, parser, out, plain } = self;
@@ -228,10 +227,10 @@ impl BodyReader {
         })
     }
 
-    /// Ends the body: the batch.
+    /// Ends the body, and returns the batch.
     ///
     /// # Errors
-    /// What is wrong with the rows or with the whole.
+    /// Faults of the rows or of the whole.
     pub fn finish(self) -> Result<Batch, Refused> {
         let Self { decoder, mut parser, mut out, .. } = self;
         if !decoder.is_identity() {
@@ -243,18 +242,18 @@ impl BodyReader {
     }
 }
 
-/// A parser of one format.
+/// Parser of one format.
 pub(crate) enum Parser {
     Lines(ndjson::Lines),
-    /// JSON of which no more than white space was seen, and how many bytes are expected of it.
+    /// JSON of which no more than white space was seen, and its expected number of bytes.
     Json(Names, usize),
     Array(Box<array::Array>),
     Csv(Box<csv::Csv>),
-    /// A format that is read whole.
+    /// Format that is read whole.
     Whole(Whole, Names, Vec<u8>),
 }
 
-/// A format that is read whole.
+/// Format that is read whole.
 #[derive(Clone, Copy)]
 pub(crate) enum Whole {
     Columnar,
@@ -273,7 +272,7 @@ impl Parser {
         }
     }
 
-    /// The bytes of the body that it holds, of a format that is read whole.
+    /// Number of bytes of the body that it holds, for a format that is read whole.
     fn held(&self) -> usize {
         match self {
             Parser::Whole(_, _, held) => held.len(),
@@ -326,7 +325,7 @@ impl Parser {
     }
 }
 
-/// Runs a decoder of a library: should it panic on what it is given, then that is no `what`.
+/// Runs a decoder of a library. A panic of the decoder means that its input is not valid `what`.
 pub(crate) fn caught<T>(what: &str, decode: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(done) => done,
@@ -334,7 +333,7 @@ pub(crate) fn caught<T>(what: &str, decode: impl FnOnce() -> Result<T, Refused>)
     }
 }
 
-/// That a body is larger than the limit when it is decoded.
+/// Refusal of a body that is larger than the limit after decoding.
 pub(crate) fn too_large() -> Refused {
     let limit = MAX_BODY_BYTES >> 20;
     Refused::TooLarge(format!("the body is larger than {limit} MiB when it is decoded; send several batches"))

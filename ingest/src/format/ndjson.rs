@@ -1,4 +1,4 @@
-//! NDJSON: an object a line, read as the bytes come.
+//! NDJSON: an object a line, read from a stream of bytes.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use serde_json::value::RawValue;
@@ -19,18 +19,18 @@ use crate::{
     limits::MAX_LINE_BYTES,
 };
 
-/// Reads lines. It holds no more than one that is not complete.
+/// Reader of lines. It holds at most one incomplete line.
 pub(crate) struct Lines {
     names: Names,
     lean: Lean,
     held: Vec<u8>,
-    /// The number of the line that comes next.
+    /// Number of the next line.
     number: u64,
-    /// Whether it is a file of rejects that is imported, as its first line tells.
+    /// True if it is an imported file of rejects, as its first line shows; `None` before that.
     is_rejects: Option<bool>,
 }
 
-/// What is wrong with a line of a file of rejects that has no row.
+/// Fault of a line of a file of rejects that has no row.
 const NO_EVENT: &str = "has no `event`; write the row into it, as an object of its columns";
 
 impl Lines {
@@ -82,14 +82,14 @@ impl Lines {
         }
     }
 
-    /// Reads lines that are complete, the last without its line end.
+    /// Reads complete lines, the last without its line end.
     fn complete(&mut self, bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
         let text = std::str::from_utf8(bytes).ok();
         let mut row = Row::new(self.names.kind);
         let mut start = 0;
         for end in memchr_iter(b'\n', bytes).chain([bytes.len()]) {
             let line = &bytes[start..end];
-            // Where one line is not UTF-8, each is looked at by itself.
+            // If one line is not UTF-8, each is checked by itself.
             let text = match text {
                 Some(text) => text.get(start..end),
                 None => std::str::from_utf8(line).ok(),
@@ -101,7 +101,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads a line, of the first what follows the mark that texts of Windows begin with.
+    /// Reads a line. The first one may begin with the mark of Windows texts, which is skipped.
     #[inline]
     fn line<'a>(
         &mut self,
@@ -157,7 +157,7 @@ impl Lines {
     }
 }
 
-/// That a row is not what it should be.
+/// Error of a row that is no object of the expected form.
 pub(crate) fn not_an_object(names: &Names, error: &serde_json::Error, json: &[u8]) -> FieldError {
     match special(names, json) {
         Some(error) => error,
@@ -165,7 +165,7 @@ pub(crate) fn not_an_object(names: &Names, error: &serde_json::Error, json: &[u8
     }
 }
 
-/// The error of a field that is `NaN` or infinite, without quotes, as many libraries write it in JSON.
+/// Error of a field that is `NaN` or infinite, without quotes, as many libraries write it in JSON.
 pub(super) fn special(names: &Names, json: &[u8]) -> Option<FieldError> {
     let (mut at, mut name, mut family) = (0, "", None);
     while let Some(byte) = json.get(at) {
@@ -176,7 +176,7 @@ pub(super) fn special(names: &Names, json: &[u8]) -> Option<FieldError> {
                 while *json.get(at)? != b'"' {
                     at += if json[at] == b'\\' { 2 } else { 1 };
                 }
-                // A value in quotes is passed over the same way, and followed by a name before the next value.
+                // A value in quotes is skipped the same way, and followed by a name before the next value.
                 name = std::str::from_utf8(&json[start..at]).ok()?;
             }
             b'{' => family = names.kind.families().iter().find(|family| family.name == name),

@@ -1,4 +1,4 @@
-//! Reads any JSON object into a row, through `serde_json` and without a generic value.
+//! Reading of any JSON object into a row, through `serde_json` and without a generic value.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
@@ -15,17 +15,17 @@ use crate::{
     limits::MAX_FIELDS,
 };
 
-/// Reads the object that is all of `json`.
+/// Reads the object that spans all of `json`.
 ///
 /// # Errors
-/// When it is none.
+/// Fails when it is none.
 pub(crate) fn read<'a>(names: &Names, json: &'a [u8]) -> serde_json::Result<Row<'a>> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let row = RowSeed(names).deserialize(&mut deserializer)?;
     deserializer.end().map(|()| row)
 }
 
-/// Reads an object into a [`Row`].
+/// Seed that reads an object into a [`Row`].
 struct RowSeed<'n>(&'n Names);
 
 impl<'de> DeserializeSeed<'de> for RowSeed<'_> {
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
     }
 }
 
-/// A string, borrowed from the body where it has no escapes.
+/// String, borrowed from the body if it has no escapes.
 #[derive(PartialEq, Eq, Hash)]
 struct Text<'a>(Cow<'a, str>);
 

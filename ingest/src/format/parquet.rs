@@ -1,5 +1,5 @@
-//! Parquet. Before anything is decoded, its footer and the headers of its pages are walked: what they
-//! claim must lie within the body and within the limits.
+//! Parquet. Before anything is decoded, its footer and the headers of its pages are walked: their claims must lie within the body
+//! and within the limits.
 
 use std::{collections::HashMap, io::Cursor, ops::Range};
 
@@ -30,15 +30,15 @@ use crate::{
 };
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// The most bytes in the footer of a body; usual ones have a few thousand.
+/// Maximum bytes of the footer of a body; usual ones have a few thousand.
 const MAX_FOOTER_BYTES: usize = 1024 * 1024;
-/// The most bytes of a value of fixed length.
+/// Maximum bytes of a value of fixed length.
 const MAX_FIXED_BYTES: i64 = 256;
-/// Where a writer keeps the types that its columns had in memory.
+/// Key under which a writer stores the types that its columns had in memory.
 const ARROW_SCHEMA: &str = "ARROW:schema";
-/// Columns of so many decoded bytes are decoded together.
+/// Decoded bytes of columns that are decoded together.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// The most bytes of a decoded value, besides the text that stands in its page.
+/// Maximum bytes of a decoded value, besides the text that stands in its page.
 const DECODED_VALUE_BYTES: usize = 16;
 
 fn broken(what: impl std::fmt::Display) -> Refused {
@@ -48,7 +48,7 @@ fn broken(what: impl std::fmt::Display) -> Refused {
 /// Reads a whole body into the builder, some columns at a time, so that little is decoded beside the rows.
 ///
 /// # Errors
-/// When it is no Parquet, exceeds a limit, or has a column that is not known; when there is no memory for its rows.
+/// Fails when it is no Parquet, exceeds a limit, or has an unknown column; when there is no memory for its rows.
 pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
     let Claims { rows, inflated } = check(body)?;
     caught("a Parquet file", || {
@@ -74,7 +74,7 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
     })
 }
 
-/// The columns that are decoded together, and about how many bytes they take then: as many as take [`PART_BYTES`], or one.
+/// Groups of columns that are decoded together, with their approximate bytes: about [`PART_BYTES`], or one column.
 fn parts(rows: usize, inflated: &[u64], columns: usize) -> Vec<(Range<usize>, usize)> {
     let mut parts: Vec<(Range<usize>, usize)> = Vec::new();
     for column in 0..columns {
@@ -91,13 +91,13 @@ fn parts(rows: usize, inflated: &[u64], columns: usize) -> Vec<(Range<usize>, us
     parts
 }
 
-/// A reader of the columns that are wanted, and the types that only a note of their writer tells. It goes by the types that the file itself
-/// has otherwise: the note also says that a text was a dictionary in memory (pandas' and polars' `Categorical`, `Enum`), and the decoder
-/// panics on that.
+/// Opens a reader of the wanted columns, and reads the types that only a note of their writer holds. Other types are those of the
+/// file itself: the note also marks texts that were dictionaries in memory (pandas' and polars' `Categorical`, `Enum`), and the
+/// decoder panics on that.
 ///
 /// # Errors
-/// When it is no Parquet file, or a wanted column is of a type that no field takes: the decoder panics
-/// on some of those as well.
+/// Fails when it is no Parquet file, or a wanted column is of a type that no field takes: the decoder panics on some of those as
+/// well.
 pub(crate) fn open<R: MmapBytesReader>(
     source: R,
     wanted: impl Fn(&str) -> bool,
@@ -125,8 +125,8 @@ pub(crate) fn open<R: MmapBytesReader>(
     Ok((reader.with_projection(places), noted))
 }
 
-/// The types of times and durations that columns had in memory, by name. Parquet has none for some of them (durations, and times in seconds):
-/// there they are whole numbers, and only a note of their writer says of what.
+/// Types of times and durations that columns had in memory, by name. Parquet has none for some of them (durations, and times in
+/// seconds): there they are whole numbers, and only a note of their writer holds their unit.
 #[derive(Default)]
 pub(crate) struct NotedTypes(HashMap<String, ArrowDataType>);
 
@@ -143,13 +143,13 @@ impl NotedTypes {
         noted_types(message).ok().flatten().map(Self).ok_or_else(wrong)
     }
 
-    /// The type that the values of a column are of, where it is not `kind`, that of the file.
+    /// Noted type of a column, if the file has it as whole numbers of type `kind`.
     fn of(&self, column: &str, kind: &ArrowDataType) -> Option<&ArrowDataType> {
         let is_open = matches!(kind, ArrowDataType::Int64 | ArrowDataType::Int32);
         self.0.get(column).filter(|_| is_open)
     }
 
-    /// The values of a column as values of the type that they are of.
+    /// Converts the values of a column to their noted type.
     fn apply(&self, column: &str, array: Box<dyn Array>) -> Box<dyn Array> {
         fn of<T: NativeType>(array: &dyn Array, kind: &ArrowDataType) -> Option<Box<dyn Array>> {
             let array: &PrimitiveArray<T> = array.as_any().downcast_ref()?;
@@ -194,7 +194,7 @@ fn unit(unit: ipc::TimeUnit) -> TimeUnit {
     }
 }
 
-/// Whether a field may take values of this type.
+/// Returns whether a field may take values of this type.
 fn is_readable(kind: &ArrowDataType) -> bool {
     use ArrowDataType::*;
     let numbers =
@@ -206,7 +206,7 @@ fn is_readable(kind: &ArrowDataType) -> bool {
 /// Puts the rows of a dataframe into the builder, numbered on from `number`.
 ///
 /// # Errors
-/// When it has a column that is not known, or of a type that is not.
+/// Fails when it has an unknown column, or one of a type that no field takes.
 pub(crate) fn fill(
     names: &Names,
     types: &NotedTypes,
@@ -241,35 +241,35 @@ fn fill_columns(
     Ok(())
 }
 
-/// The claims of a whole file.
+/// Claims of a whole file.
 struct Claims {
     rows: usize,
-    /// The bytes of the pages of each column once they are inflated.
+    /// Inflated bytes of the pages of each column.
     inflated: Vec<u64>,
 }
 
-/// What a column chunk says about itself.
+/// Claims of a column chunk.
 #[derive(Default)]
 struct Claim {
-    /// Which column of its group it is.
+    /// Index of the column in its group.
     column: usize,
     compressed: i64,
     first_page: i64,
     dictionary: Option<i64>,
 }
 
-/// What the footer says.
+/// Claims of the footer.
 #[derive(Default)]
 struct Footer {
     elements: usize,
-    /// Whether a column has columns of its own.
+    /// True if a column has columns of its own.
     is_nested: bool,
     has_long_values: bool,
     rows: i64,
     claims: Vec<Claim>,
 }
 
-/// Walks the footer and the pages without decoding what they hold.
+/// Walks the footer and the pages without decoding their content.
 fn check(body: &[u8]) -> Result<Claims, Refused> {
     let end = body.len().checked_sub(8).filter(|end| *end >= 4 && body[end + 4..] == *MAGIC);
     let end = end.ok_or_else(|| broken("it does not end as one"))?;
@@ -299,7 +299,7 @@ fn check(body: &[u8]) -> Result<Claims, Refused> {
 }
 
 fn chunk<'a>(body: &'a [u8], claim: &Claim) -> Option<&'a [u8]> {
-    // Some writers leave a zero where there is no dictionary.
+    // Some writers leave a zero if there is no dictionary.
     let dictionary = claim.dictionary.filter(|at| *at > 0 && *at < claim.first_page);
     let from = usize::try_from(dictionary.unwrap_or(claim.first_page)).ok()?;
     body.get(from..from.checked_add(usize::try_from(claim.compressed).ok()?)?)

@@ -1,17 +1,17 @@
-//! Where the columns of a table go.
+//! Places of the columns of a table.
 
 use crate::{
     batch::Refused,
     builder::names::{ColumnTarget, IS_SET, Names, Target},
 };
 
-/// The columns of a table, each with all places to which it goes; one that is left out has none.
+/// Columns of a table, each with all its places; one that is left out has none.
 pub(crate) type Places = Vec<(String, Vec<ColumnTarget>)>;
 
-/// Where each column of a table goes, in their order.
+/// Finds the places of each column of a table, in their order.
 ///
 /// # Errors
-/// When one is not known or goes where another one goes, or an option names one that is not there.
+/// Fails when a column is not known or has the place of another one, or an option names a missing one.
 pub(crate) fn places<'a>(names: &Names, columns: impl Iterator<Item = &'a str>) -> Result<Places, Refused> {
     let mut places = Places::new();
     for name in columns {

@@ -1,4 +1,4 @@
-//! The rows of a chunk as they stood in the file, for a file of rejects; and how such a file is read again.
+//! Rows of a chunk in their source form, for a file of rejects; and reading such a file again.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -22,32 +22,32 @@ use serde_json::{
 use super::{frame, places::Places};
 use crate::builder::names::ColumnTarget;
 
-/// A line of a file of rejects.
+/// Line of a file of rejects.
 #[derive(Debug, Serialize)]
 pub struct Rejected<'a> {
-    /// The file that the row stood in.
+    /// File of the row.
     pub file: Cow<'a, str>,
-    /// Its number there.
+    /// Number of the row in that file.
     pub row: u64,
-    /// What is wrong with it.
+    /// Faults of the row.
     pub errors: &'a [RowProblem],
-    /// How it stood there.
+    /// Source form of the row.
     #[serde(flatten)]
     pub source: SourceRow,
 }
 
-/// A row as it stood in its file.
+/// Source form of a row.
 #[derive(Debug, Serialize)]
 pub enum SourceRow {
-    /// The values of its columns, by the names that they have in the file.
+    /// Values of its columns, by their names in the file.
     #[serde(rename = "event")]
     Event(Box<RawValue>),
-    /// The text of one that cannot be told apart into columns.
+    /// Text of a row that cannot be split into columns.
     #[serde(rename = "text")]
     Text(String),
 }
 
-/// A line of a file of rejects that is read again.
+/// Line of a file of rejects that is read again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Corrected<'a> {
@@ -63,17 +63,17 @@ pub(super) struct Corrected<'a> {
     pub(super) text: Option<Cow<'a, str>>,
 }
 
-/// The rows of a chunk.
+/// Source forms of the rows of a chunk.
 #[derive(Debug, Default)]
 pub struct SourceRows {
     bytes: Vec<u8>,
-    /// The number of each row of text and where it ends in `bytes`.
+    /// Number of each row of text and its end in `bytes`.
     ends: Vec<(u64, usize)>,
-    /// The columns of CSV, in the order of its cells.
+    /// Columns of CSV, in the order of its cells.
     header: Places,
     /// Arrays of columns, each with the number of its first row.
     arrays: Vec<(u64, SourceColumn)>,
-    /// An object of arrays.
+    /// Object of arrays.
     whole: Option<String>,
 }
 
@@ -81,39 +81,39 @@ pub struct SourceRows {
 struct SourceColumn {
     name: String,
     holds_days: bool,
-    /// Whether dates are midnights of the time zone that is given.
+    /// True if dates are midnights of the given time zone.
     has_zone: bool,
     array: Box<dyn Array>,
 }
 
 impl SourceRows {
-    /// A row of text.
+    /// Adds a row of text.
     pub(super) fn push(&mut self, number: u64, raw: &[u8]) {
         self.bytes.extend_from_slice(raw);
         self.ends.push((number, self.bytes.len()));
     }
 
-    /// How many bytes of text there are.
+    /// Number of bytes of text.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The header of CSV.
+    /// Sets the header of CSV.
     pub(super) fn has_header(&mut self, header: &Places) {
         self.header.clone_from(header);
     }
 
-    /// The rows that follow, which have the same header.
+    /// Creates a holder of the following rows, with the same header.
     pub(super) fn next(&self) -> Self {
         Self { header: self.header.clone(), ..Self::default() }
     }
 
-    /// All of an object of arrays.
+    /// Sets the text of an object of arrays.
     pub(super) fn whole(&mut self, text: String) {
         self.whole = Some(text);
     }
 
-    /// A piece of a column.
+    /// Adds a piece of a column.
     pub(super) fn column(
         &mut self,
         (kind, first, has_zone): (Kind, u64, bool),
@@ -130,7 +130,7 @@ impl SourceRows {
         self.arrays.push((first, SourceColumn { name, holds_days, has_zone, array: array.to_boxed() }));
     }
 
-    /// The rows of these numbers, where they are known.
+    /// Returns the rows of these numbers, if they are known.
     pub fn rows(&self, numbers: impl Iterator<Item = u64>) -> Vec<Option<SourceRow>> {
         let arrays = self.whole.as_deref().and_then(arrays_of);
         let row = |number: u64| match &arrays {
@@ -141,7 +141,7 @@ impl SourceRows {
         numbers.map(row).collect()
     }
 
-    /// A row of text: of JSON the object, of CSV the cells of columns that are read.
+    /// Returns a row of text: the object of JSON, the cells of the read columns of CSV.
     fn text(&self, number: u64) -> Option<SourceRow> {
         let at = self.ends.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
@@ -156,7 +156,7 @@ impl SourceRows {
         as_event.or_else(|| Some(SourceRow::Text(String::from_utf8_lossy(raw).into_owned())))
     }
 
-    /// The values that columns have in a row.
+    /// Values of the columns in a row.
     fn values(&self, number: u64) -> Object<&str, Value> {
         let has_it = |(first, column): &&(u64, SourceColumn)| {
             number.checked_sub(*first).is_some_and(|at| (at as usize) < column.array.len())
@@ -167,7 +167,7 @@ impl SourceRows {
     }
 }
 
-/// An object whose members stand in this order.
+/// Object whose members stand in this order.
 struct Object<N, V>(Vec<(N, V)>);
 
 impl<N: Serialize, V: Serialize> Serialize for Object<N, V> {
@@ -180,15 +180,15 @@ fn event(values: &impl Serialize) -> Option<SourceRow> {
     to_raw_value(values).ok().map(SourceRow::Event)
 }
 
-/// A JSON object on one line; `None` when it is none.
+/// Parses a JSON object on one line; `None` when it is none.
 fn object_of(raw: &[u8]) -> Option<SourceRow> {
     let text = std::str::from_utf8(raw).ok()?.trim().trim_start_matches('\u{feff}');
-    // Within strings of JSON no line ends.
+    // No line ends within strings of JSON.
     let line = text.replace(['\n', '\r'], " ");
     RawValue::from_string(line).ok().filter(|json| json.get().starts_with('{')).map(SourceRow::Event)
 }
 
-/// The cells of a record of CSV.
+/// Splits the cells of a record of CSV.
 fn cells_of(raw: &[u8]) -> Option<Vec<String>> {
     let (mut reader, mut cells, mut ends) =
         (csv_core::Reader::new(), vec![0; raw.len()], vec![0; raw.len() + 1]);
@@ -201,7 +201,7 @@ fn cells_of(raw: &[u8]) -> Option<Vec<String>> {
     starts.zip(&ends[..ended]).map(|(start, end)| text.get(start..*end).map(str::to_owned)).collect()
 }
 
-/// What an object of arrays has under a name: an array, or an object of arrays.
+/// Value of a name in an object of arrays: an array, or an object of arrays.
 enum Arrays<'a> {
     Column(Vec<&'a RawValue>),
     Family(BTreeMap<String, Vec<&'a RawValue>>),
@@ -222,7 +222,7 @@ fn arrays_of(text: &str) -> Option<BTreeMap<String, Arrays<'_>>> {
     Some(columns.collect())
 }
 
-/// What each column has in a row.
+/// Values of the columns in a row.
 fn element<'a>(arrays: &BTreeMap<String, Arrays<'a>>, number: u64) -> BTreeMap<String, Value> {
     let at = number.saturating_sub(1) as usize;
     let of =
@@ -237,7 +237,7 @@ fn element<'a>(arrays: &BTreeMap<String, Arrays<'a>>, number: u64) -> BTreeMap<S
 }
 
 impl SourceColumn {
-    /// The value of a row, as JSON that is read as that value is.
+    /// Value of a row, as JSON that is read as the same value.
     fn value(&self, row: usize) -> Value {
         self.value_of(self.array.as_ref(), row)
     }
@@ -324,7 +324,7 @@ fn primitive<T: NativeType>(array: &dyn Array, row: usize) -> Option<T> {
     array.as_any().downcast_ref::<PrimitiveArray<T>>().map(|values| values.value(row))
 }
 
-/// A number; what JSON has none for is a text.
+/// Number as JSON; NaN and infinities become texts.
 fn number(number: Option<f64>) -> Value {
     match number {
         Some(number) if number.is_nan() => "NaN".into(),

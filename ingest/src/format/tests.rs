@@ -147,7 +147,7 @@ proptest! {
                     prop_assert_eq!(&row, &expected.unwrap(), "{}", text);
                 }
             }
-            // And the same by way of the columns, where a second row shares the first one's memory.
+            // By way of the columns, with a second row that shares the first one's memory.
             let lines = format!("{text}\n{text}");
             let by_hand = crate::json::read_ndjson(kind, lines.as_bytes(), now());
             let mut out = Collector::new(kind, now(), Reading::default());
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// An object of the fields that there are and some that there are not, as odd as JSON may be.
+/// Object of known and unknown fields, with all oddities of JSON.
 fn odd_row() -> impl Strategy<Value = String> {
     let names = prop::sample::select(vec![
         "key",
@@ -250,7 +250,7 @@ fn packed_text_that_ends_too_early_is_told_so() {
             let said = told(&bytes[..end]);
             assert!(said.ends_with("it ends too early"), "{encoding:?}, {end} of {}: {said}", bytes.len());
         }
-        // The second of two, too.
+        // Cut off in the second of two members.
         let twice = [&bytes[..], &bytes[..bytes.len() - 1]].concat();
         assert!(told(&twice).ends_with("it ends too early"), "{}", told(&twice));
     }

@@ -1,7 +1,7 @@
-//! The compact protocol of Thrift, as far as it takes to see what a Parquet file claims before any of
-//! it is decoded. Every length is checked against what is there.
+//! Compact protocol of Thrift, to the extent needed to read the claims of a Parquet file before any of it is decoded. Every
+//! length is checked against the available bytes.
 
-/// How deep structs and lists may nest; those of Parquet stay below 10.
+/// Maximum depth of structs and lists; those of Parquet stay below 10.
 const MAX_DEPTH: usize = 16;
 
 const TRUE: u8 = 1;
@@ -14,7 +14,7 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 pub(super) const STRUCT: u8 = 12;
 
-/// Reads on in some bytes. Everything is `None` when they are not what they should be.
+/// Reader of some bytes. Every method returns `None` for malformed bytes.
 pub(super) struct Thrift<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -43,7 +43,7 @@ impl<'a> Thrift<'a> {
         None
     }
 
-    /// A whole number of any width.
+    /// Reads a whole number of any width.
     pub(super) fn int(&mut self) -> Option<i64> {
         let value = self.varint()?;
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
@@ -76,12 +76,12 @@ impl<'a> Thrift<'a> {
         (0..length).try_for_each(|_| element(self, head & 0x0f))
     }
 
-    /// Whether so many elements can be there: each takes a byte at least.
+    /// Returns `None` unless this many elements can be there: each takes a byte at least.
     fn fits(&self, length: u64) -> Option<()> {
         (length <= (self.bytes.len() - self.at) as u64).then_some(())
     }
 
-    /// Passes over an element of a list or map, where a truth value takes a byte; that of a field is in its head.
+    /// Skips an element of a list or map, where a truth value takes a byte; the truth value of a field is in its head.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             TRUE | FALSE => self.byte().map(drop),
@@ -89,7 +89,7 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// Passes over a value of a field.
+    /// Skips a value of a field.
     pub(super) fn skip(&mut self, kind: u8) -> Option<()> {
         self.skip_within(kind, MAX_DEPTH)
     }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_claims_more_elements_than_there_are_bytes_is_refused_at_once() {
-        // So many that passing over one after the other would never end.
+        // Too many to skip one after the other in finite time.
         let many = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
         for kinds in [0x11, 0x1c, 0xcc, 0x88] {
             assert_eq!(skipped(MAP, &[&many[..], &[kinds, 1, 1, 1]].concat()), None);

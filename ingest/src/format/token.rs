@@ -1,5 +1,5 @@
-//! The tokens of JSON as they usually are: strings without escapes, numbers, `true`, `false`, `null`.
-//! Whatever is not recognised is left to `serde_json`, so nothing here has to be complete, only exact.
+//! Usual tokens of JSON: strings without escapes, numbers, `true`, `false`, `null`. All others are left to `serde_json`, so this
+//! module need not be complete, only exact.
 
 use std::borrow::Cow;
 
@@ -12,21 +12,21 @@ pub(super) const TENS: [f64; 23] = [
 ];
 /// Whole numbers up to this are doubles.
 const MAX_EXACT: u64 = 1 << 53;
-/// Digits that fit into a `u64`, and into an `i64`, whatever they are.
+/// Number of digits that always fit into a `u64` and into an `i64`.
 const MAX_DIGITS: usize = 18;
 
-/// What texts of Windows may begin with: the byte-order mark, in UTF-8.
+/// Optional beginning of Windows texts: the byte-order mark, in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The fault of a number that JSON does not have.
+/// Fault of a number that JSON does not have.
 pub(super) const NO_JSON: &str = "which is no JSON; send null (a metric of a run may be \"NaN\" in quotes)";
 
-/// The name that many libraries write where JSON has no number, if the bytes begin with one.
+/// Name of a number that JSON does not have, as many libraries write it, if the bytes begin with one.
 pub(super) fn special(bytes: &[u8]) -> Option<&'static str> {
     ["NaN", "Infinity", "-Infinity"].into_iter().find(|token| bytes.starts_with(token.as_bytes()))
 }
 
-/// The first byte at `at` or after it that is no white space.
+/// Finds the first byte at `at` or after it that is no white space.
 #[inline]
 pub(crate) fn skip_white(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
@@ -35,8 +35,8 @@ pub(crate) fn skip_white(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The closing quote of a string that begins (after its opening quote) at `at`; `None` when it has
-/// escapes or control characters, or does not end.
+/// Finds the closing quote of a string that begins (after its opening quote) at `at`; `None` when it has escapes or control
+/// characters, or does not end.
 #[inline]
 pub(crate) fn closing_quote(bytes: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
@@ -65,7 +65,7 @@ pub(crate) fn closing_quote(bytes: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// The value at `at` and where it ends; `None` when it is a list, an object, or anything unusual.
+/// Reads the value at `at`, and its end; `None` when it is a list, an object, or anything unusual.
 #[inline]
 pub(crate) fn scalar(text: &str, at: usize) -> Option<(Scalar<'_>, usize)> {
     let bytes = text.as_bytes();
@@ -82,7 +82,7 @@ pub(crate) fn scalar(text: &str, at: usize) -> Option<(Scalar<'_>, usize)> {
     }
 }
 
-/// Reads digits from `at` on: their value as long as there are few, and where they end.
+/// Reads digits from `at` on: their value as long as there are few, and their end.
 #[inline]
 fn digits(bytes: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
     while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
@@ -107,7 +107,7 @@ fn number(text: &str, start: usize) -> Option<(Scalar<'_>, usize)> {
             if places == 0 || matches!(bytes.get(end), Some(b'e' | b'E')) {
                 return exponential(text, start, end).filter(|_| places > 0);
             }
-            // Both numbers are exact doubles, so one division rounds once, and rightly.
+            // Both numbers are exact doubles, so one division rounds once, and correctly.
             if point - first + places <= MAX_DIGITS && value <= MAX_EXACT && places < TENS.len() {
                 let number = value as f64 / TENS[places];
                 return Some((Scalar::Float(if is_negative { -number } else { number }), end));
@@ -125,7 +125,7 @@ fn number(text: &str, start: usize) -> Option<(Scalar<'_>, usize)> {
     }
 }
 
-/// A number with an exponent, whose `e` stands at `exponent`.
+/// Reads a number with an exponent, whose `e` stands at `exponent`.
 fn exponential(text: &str, start: usize, exponent: usize) -> Option<(Scalar<'_>, usize)> {
     let bytes = text.as_bytes();
     let signed = exponent + 1 + usize::from(matches!(bytes.get(exponent + 1), Some(b'+' | b'-')));
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// What is recognised is what serde_json reads, to the last bit.
+    /// A recognized value equals that of serde_json, to the last bit.
     fn same(text: &str) {
         let Some((value, end)) = scalar(text, 0) else { return };
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Scalar<'_>>();

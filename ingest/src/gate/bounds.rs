@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-/// How much may be under way.
+/// Bounds of the requests under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many large requests are worked on at one time.
+    /// Maximum large requests worked on at one time.
     pub slots: usize,
-    /// How many of them may be of one workspace.
+    /// Maximum of these from one workspace.
     pub slots_of_workspace: usize,
-    /// How many large requests may be read, or wait, without a slot.
+    /// Maximum large requests that are read, or wait, without a slot.
     pub reading: usize,
-    /// How many of them may be of one workspace.
+    /// Maximum of these from one workspace.
     pub reading_of_workspace: usize,
-    /// How long one waits for a slot at most.
+    /// Maximum wait for a slot.
     pub wait: Duration,
-    /// How many small requests may be under way.
+    /// Maximum small requests under way.
     pub small: usize,
-    /// How many of them may be of one workspace.
+    /// Maximum of these from one workspace.
     pub small_of_workspace: usize,
-    /// The most bytes of bodies, and of what they become, in memory, of all requests together.
+    /// Maximum bytes of bodies, and of their decoded forms, in memory, of all requests together.
     pub bytes: usize,
-    /// The most bytes in all at which what bodies become is given memory; the rest is for bodies themselves, so that small ones still
+    /// Maximum bytes in all at which decoded bodies are given memory; the rest is for bodies themselves, so that small ones still
     /// come in while large ones are decoded.
     pub claimed: usize,
-    /// How many bytes a request may hold before it has had a slot.
+    /// Maximum bytes that a request holds before it has had a slot.
     pub ahead: usize,
-    /// How many bytes all that gave a slot back may hold; one that needs more asks for a slot again.
+    /// Maximum bytes of all requests that gave a slot back; one that needs more asks for a slot again.
     pub slow_bytes: usize,
-    /// How many of them may be of one workspace.
+    /// Maximum of these from one workspace.
     pub slow_bytes_of_workspace: usize,
 }
 

@@ -1,10 +1,10 @@
-//! Reading the body of an append: streamed, bounded, and not forever.
+//! Reading the body of an append: streamed, bounded in size and in time.
 //!
-//! A large body asks for a slot when its first part is there, and is parsed as it comes while it has one. When
-//! the client keeps it waiting, it gives the slot back and goes on without parsing: what comes is held, until
-//! the body is whole or there is no more room for it, and then it asks for a slot again.
+//! A large body asks for a slot when its first part is there, and is parsed in a stream while it has one. When the client keeps
+//! it waiting, it gives the slot back and goes on without parsing: received bytes are held, until the body is whole or there is
+//! no more room for it, and then it asks for a slot again.
 //!
-//! A small body is read at once on the thread that serves, unless it becomes much: then it is a large one.
+//! A small body is read at once on the thread that serves, unless it decodes to much: then it is a large one.
 
 use std::{mem, time::Duration};
 
@@ -29,22 +29,22 @@ use crate::{
     service::Ingest,
 };
 
-/// Bodies of up to so many bytes are small: read whole and parsed at once.
+/// Maximum bytes of a small body, which is read whole and parsed at once.
 const SMALL_BODY_BYTES: u64 = 64 * 1024;
 
-/// The most memory that the rows of a small body may take. One of a few KiB can have 100,000 rows of many columns.
+/// Maximum memory of the rows of a small body. One of a few KiB can have 100,000 rows of many columns.
 const SMALL_ROWS_BYTES: usize = 1024 * 1024;
 
-/// How much of a large body is parsed at a time.
+/// Number of bytes of a large body parsed at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// How long a slot is kept in all while the client is waited for.
+/// Total time for which a slot is kept while the client is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long a client may pause within a body.
+/// Maximum pause of a client within a body.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What the headers say of a body.
+/// Format, encoding and length of a body, from its headers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     format: Format,
@@ -85,13 +85,13 @@ impl Form {
         Ok(Self { format, encoding, length })
     }
 
-    /// Whether the body is small. The size of a compressed one is not known before it is read.
+    /// Size of the body. The size of a compressed one is not known before it is read.
     pub(super) fn size(&self) -> Size {
         let is_small = self.length.is_some_and(|length| length <= SMALL_BODY_BYTES);
         if is_small && self.encoding == Encoding::Identity { Size::Small } else { Size::Large }
     }
 
-    /// Reads the body, which has to come `within` some time, as events of `kind`.
+    /// Reads the body, which must come `within` some time, as events of `kind`.
     pub(super) async fn read(
         self,
         (body, within): (Body, Duration),
@@ -142,11 +142,12 @@ impl Form {
     }
 }
 
-/// Reads a whole body of at most `most` bytes that is no batch of events, through the gate as appends are. One that is large comes
-/// with its pass: it has a slot until it gives that back, and its bytes count until it ends. What is small is read, and needs none any more.
+/// Reads a whole body of at most `most` bytes that is no batch of events, through the gate as appends are. A large one is
+/// returned with its pass: it has a slot until it gives that back, and its bytes count until it ends. A small one is read, and
+/// needs none any more.
 ///
 /// # Errors
-/// As appends: when too much is under way, and when the body is too large, breaks off or does not come in time.
+/// As for appends: too much is under way, or the body is too large, breaks off or does not come in time.
 pub async fn read_whole(
     ingest: &Ingest,
     workspace: &Id,
@@ -184,20 +185,20 @@ pub async fn read_whole(
     Ok((whole, Some(pass)))
 }
 
-/// A body that comes, with the pass that holds what has come.
+/// Incoming body, with the pass that holds the received bytes.
 struct Coming<'a> {
     frames: Frames,
     pass: &'a mut Pass,
     patience: Duration,
 }
 
-/// What came of a body.
+/// Next event of an incoming body.
 enum Came {
-    /// The next of it, for which there is room.
+    /// Next bytes, for which there is room.
     Bytes(Bytes),
     /// Nothing, for so long that the slot is to be given back.
     Late,
-    /// Its end.
+    /// End of the body.
     End,
 }
 
@@ -223,7 +224,7 @@ impl Coming<'_> {
     }
 }
 
-/// What of a large body is read: in a reader, and, as it came, in parts that are not parsed yet.
+/// Received part of a large body: in a reader, and, unparsed, in parts.
 struct Held {
     parsing: Parsing,
     parts: Vec<Vec<u8>>,
@@ -235,7 +236,7 @@ impl Held {
         Self { parsing: Parsing::Idle(Box::new(reader)), parts: Vec::new(), last: Vec::new() }
     }
 
-    /// Puts what came to what is held.
+    /// Adds received bytes to the held ones.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let is_first = self.parts.is_empty() && self.last.is_empty();
         if let Parsing::Idle(reader) = &mut self.parsing
@@ -252,7 +253,7 @@ impl Held {
         Ok(())
     }
 
-    /// Begins to parse what is there, once it is worth it; the next part is read meanwhile.
+    /// Begins to parse the held parts, once there is a whole one; the next part is read meanwhile.
     async fn parse_some(&mut self) -> Result<(), Problem> {
         match self.parts.is_empty() {
             true => Ok(()),
@@ -260,12 +261,12 @@ impl Held {
         }
     }
 
-    /// Waits for what is being parsed.
+    /// Waits for the parts that are being parsed.
     async fn settle(&mut self) -> Result<(), Problem> {
         self.parsing.settle().await
     }
 
-    /// The batch, once all has come.
+    /// Returns the batch, after the end of the body.
     async fn finish(mut self) -> Result<Batch, Problem> {
         self.parts.push(self.last);
         self.parsing.push(self.parts).await?;
@@ -276,16 +277,16 @@ impl Held {
     }
 }
 
-/// A reader, or where it comes back from.
+/// Reader, or the task that will return it.
 enum Parsing {
     Idle(Box<BodyReader>),
-    /// It was handed on and did not come back.
+    /// Lost: it was handed on and did not come back.
     Broken,
     Busy(JoinHandle<(Box<BodyReader>, Result<(), Refused>)>),
 }
 
 impl Parsing {
-    /// Parses `parts` on another thread, once what came before them is parsed.
+    /// Parses `parts` on another thread, after the parts before them.
     async fn push(&mut self, parts: Vec<Vec<u8>>) -> Result<(), Problem> {
         self.settle().await?;
         let Parsing::Idle(mut reader) = mem::replace(self, Parsing::Broken) else { return Err(broken()) };
@@ -307,7 +308,7 @@ impl Parsing {
     }
 }
 
-/// The data of a body, as it comes.
+/// Stream of the data of a body.
 struct Frames {
     body: Body,
     until: Instant,
@@ -315,7 +316,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// What comes next, if it comes within `patience`, from which the time is taken that it took.
+    /// Returns the next data, if it comes within `patience`, which is reduced by the time taken.
     async fn next_within(&mut self, patience: &mut Duration) -> Result<Option<Option<Bytes>>, Problem> {
         let began = Instant::now();
         match timeout(*patience, self.next()).await {

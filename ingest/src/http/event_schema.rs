@@ -1,4 +1,4 @@
-//! Events as JSON Schemas, made of the fields that the kinds have.
+//! JSON Schemas of events, made from the fields of the kinds.
 
 use catalog::Action;
 use event::{
@@ -17,12 +17,12 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_EVENT_ID_BYTES},
 };
 
-/// The name of the schema of an event.
+/// Name of the schema of an event.
 pub(super) fn event_name(kind: Kind) -> String {
     format!("Event.{kind}")
 }
 
-/// The body of an append, in each format that it may have.
+/// Body of an append, in each possible format.
 pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len()] {
     let events = || {
         let events = schema::array(schema::component(&event_name(kind)));
@@ -52,7 +52,7 @@ pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len(
     })
 }
 
-/// An event of a kind as an object.
+/// Schema of an event of a kind as an object.
 pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     let fields = kind.sent_fields().iter();
     let mut event = fields.fold(schema::closed(), |event, field| {
@@ -84,7 +84,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     }
 }
 
-/// What each field asks for that needs another one beside it: it is null, or one of those is not.
+/// Condition of each field that needs another one beside it: it is null, or one of the others is not.
 fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
     kind.sent_fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
         let needed = field.needs.iter().filter_map(|name| kind.field(name));
@@ -96,19 +96,19 @@ fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
     })
 }
 
-/// An object that lacks some properties: they are not there, or null.
+/// Schema of an object that lacks some properties: they are missing, or null.
 fn lacking(names: &[&str]) -> RefOr<Schema> {
     let null = || ObjectBuilder::new().schema_type(Type::Null);
     let lacks = ObjectBuilder::new().schema_type(Type::Object);
     names.iter().fold(lacks, |lacks, name| lacks.property(*name, null())).into()
 }
 
-/// An object that has a property.
+/// Schema of an object that has a property.
 fn with(name: &str, value: ObjectBuilder) -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Object).property(name, value).required(name).into()
 }
 
-/// An object that has one of those fields and families at least; `None` when the kind has no such ones.
+/// Schema of an object that has at least one of these fields and families; `None` when the kind has none of them.
 fn one_of(
     kind: Kind,
     is_field: &dyn Fn(&Field) -> bool,
@@ -123,7 +123,7 @@ fn one_of(
     (!all.is_empty()).then(|| schema::any_of(all))
 }
 
-/// Events as an object of arrays of equal length.
+/// Schema of events as an object of arrays of equal length.
 fn columns(kind: Kind) -> RefOr<Schema> {
     let column = |schema: RefOr<Schema>| schema::array(schema).max_items(Some(MAX_BATCH_ROWS));
     let fields = kind.sent_fields().iter();
@@ -144,7 +144,7 @@ fn columns(kind: Kind) -> RefOr<Schema> {
     columns.description(Some("An object of arrays of equal length, one for each field.")).into()
 }
 
-/// What a field may be in JSON.
+/// Schema of a field in JSON.
 fn value(field: &Field, nullable: bool) -> ObjectBuilder {
     let value = of_rule((field.kind, field.rule), nullable);
     value.description(Some(match field.kind {
@@ -155,12 +155,12 @@ fn value(field: &Field, nullable: bool) -> ObjectBuilder {
     }))
 }
 
-/// What a value of a type may be that keeps to a rule; the limits of texts are of bytes in UTF-8.
+/// Schema of a value of a type and a rule; the limits of texts are of bytes in UTF-8.
 fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
     match (kind, rule) {
         (FieldType::Time, _) => schema::time().schema_type(schema::types(&[Type::String], nullable)),
         (FieldType::Float, Rule::Measured) => {
-            // JSON has no number for what is none; an integer stands for itself.
+            // NaN and infinities are texts, since JSON has no numbers for them.
             ObjectBuilder::new()
                 .schema_type(schema::types(&[Type::Number, Type::String], nullable))
                 .pattern(Some("^(NaN|-?Infinity)$"))
@@ -199,14 +199,14 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
     }
 }
 
-/// One of some texts.
+/// Schema of one of some texts.
 fn one_of_names(names: &[&str], nullable: bool) -> ObjectBuilder {
     let names = names.iter().map(|name| Value::from(*name)).chain(nullable.then_some(Value::Null));
     let text = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
     text.enum_values(Some(names))
 }
 
-/// A string, or what is taken as its text.
+/// Schema of a string, or of a value that is converted to a text.
 fn as_text(nullable: bool) -> ObjectBuilder {
     let text = schema::types(&[Type::String, Type::Integer, Type::Boolean], nullable);
     ObjectBuilder::new().schema_type(text).minimum(Some(i64::MIN as isize)).maximum(Some(i64::MAX as isize))
@@ -222,7 +222,7 @@ fn event_id() -> ObjectBuilder {
         .description(Some("Names an event that is alone in its request, as Idempotency-Key names a batch."))
 }
 
-/// What the name of a member may be.
+/// Schema of the name of a member.
 fn member_name(family: &Family) -> ObjectBuilder {
     match family.name_rule {
         Rule::Name => schema::name(),
@@ -230,7 +230,7 @@ fn member_name(family: &Family) -> ObjectBuilder {
     }
 }
 
-/// The members of a family as an object.
+/// Schema of the members of a family as an object.
 fn members(family: &Family) -> ObjectBuilder {
     let says =
         format!("{} `{}` beside the other fields says the same.", family.about, family.columns_are_called());
@@ -267,7 +267,7 @@ fn example(kind: Kind) -> Value {
     }
 }
 
-/// The cells of an event by the names of their columns; those of tags are `tag.NAME`.
+/// Cells of an event by the names of their columns; those of tags are `tag.NAME`.
 fn cells(kind: Kind, event: &Value) -> Vec<(String, Value)> {
     let fields = event.as_object().into_iter().flatten();
     let cells = fields.flat_map(|(name, value)| {
@@ -281,7 +281,7 @@ fn cells(kind: Kind, event: &Value) -> Vec<(String, Value)> {
     cells.collect()
 }
 
-/// Events that all have the same fields, as an object of arrays.
+/// Converts events that all have the same fields to an object of arrays.
 fn turned(kind: Kind, events: &Value) -> Value {
     let rows = events.as_array().into_iter().flatten();
     let mut columns = Map::new();
@@ -298,7 +298,7 @@ fn turned(kind: Kind, events: &Value) -> Value {
     Value::Object(columns)
 }
 
-/// The same as CSV. None of the values needs quotes.
+/// Converts events to CSV. None of the values needs quotes.
 fn csv(kind: Kind, events: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let rows: Vec<_> = events.as_array().into_iter().flatten().map(|event| cells(kind, event)).collect();
@@ -327,8 +327,7 @@ mod tests {
         reader.finish().map(|_| ())
     }
 
-    /// The example of a kind with one field changed, or without it. What says that it is withdrawn has the reason beside
-    /// it, and the other way round.
+    /// Example of a kind with one field changed, or without it. A withdrawn event also gets a reason, and the other way round.
     fn changed(kind: Kind, name: &str, value: Option<Value>) -> Value {
         let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
         if kind.field(name).is_some_and(|field| field.is_of_withdrawal) {

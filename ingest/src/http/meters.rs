@@ -1,4 +1,4 @@
-//! What is measured of appends as clients see them.
+//! Metrics of appends as clients see them.
 
 use std::time::Duration;
 
@@ -48,13 +48,13 @@ impl Meters {
         }
     }
 
-    /// Notes a batch that is durable, and how long that took.
+    /// Records a durable batch, and the time that it took.
     pub(super) fn durable(&self, receipt: &Receipt, took: Duration) {
         self.seconds.record(took);
         if receipt.replayed { &self.replayed } else { &self.stored }.note(receipt.rows);
     }
 
-    /// Notes a batch that is not stored.
+    /// Records a batch that is not stored.
     pub(super) fn not_stored(&self, problem: &Problem) {
         if problem.status().is_server_error() {
             self.failed.increment(1);

@@ -1,4 +1,4 @@
-//! The accounts of quotas: what this process counted against each.
+//! Accounts of quotas: amounts that this process counted against each.
 
 use std::{
     collections::HashMap,
@@ -17,10 +17,10 @@ use super::{
     report::{Others, Report},
 };
 
-/// Above so many accounts, those are forgotten that were not used for a day.
+/// Number of accounts above which those are forgotten that were not used for a day.
 const MAX_ACCOUNTS: usize = 10_000;
 
-/// What an append comes to.
+/// Amounts of an append.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Amounts {
     pub(crate) requests: u64,
@@ -38,7 +38,7 @@ impl Amounts {
     }
 }
 
-/// Whose quota it is.
+/// Owner of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Workspace,
@@ -56,7 +56,7 @@ impl Whose {
     }
 }
 
-/// A quota that a request counts against.
+/// Quota that a request counts against.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) whose: Whose,
@@ -64,15 +64,15 @@ pub(crate) struct Counted {
     pub(crate) quota: Quota,
 }
 
-/// A limit that a caller has used up.
+/// Limit that a caller has used up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UsedUp {
     whose: Whose,
     limit: &'static Limit,
     most: u64,
-    /// When a request is let in again, if no other caller comes.
+    /// Time at which a request is let in again, if no other caller comes.
     pub(crate) until: Timestamp,
-    /// How many seconds that is from now, at least 1.
+    /// Number of seconds from now to that time, at least 1.
     pub(crate) seconds: u64,
 }
 
@@ -88,22 +88,22 @@ impl fmt::Display for UsedUp {
     }
 }
 
-/// What was used of one limit.
+/// Used part of one limit.
 #[derive(Debug)]
 enum Used {
     Second(Owed),
     Day(OfDay),
 }
 
-/// What was used of a quota by this process, and what is known of the other ones.
+/// Usage of a quota by this process, and the known usage of the other ones.
 #[derive(Debug)]
 struct Account {
     used: [Used; LIMIT_COUNT],
     others: Others,
-    /// The number of the last report, and when it was made.
+    /// Number of the last report, and its time.
     reports: i64,
     reported: Option<Timestamp>,
-    /// What was used since then, and which limits were used up.
+    /// Usage since then, and the limits that were used up.
     since: [f64; LIMIT_COUNT],
     was_short: [bool; LIMIT_COUNT],
 }
@@ -120,8 +120,8 @@ impl Default for Account {
 }
 
 impl Account {
-    /// The limit that a caller has used up for longest, if there is one. When a request begins all limits are asked; later those
-    /// of which it needs something.
+    /// Returns the limit that a caller has used up for longest, if there is one. At the beginning of a request all limits are
+    /// checked; later only limits of which it needs something.
     fn used_up(&mut self, of: &Counted, caller: &str, now: Timestamp, amounts: Amounts) -> Option<UsedUp> {
         let mut longest: Option<UsedUp> = None;
         for (at, (limit, most)) in of.quota.limits().enumerate() {
@@ -164,7 +164,7 @@ impl Account {
         }
     }
 
-    /// The next report, when it is time for one.
+    /// Returns the next report, when it is due.
     fn report(&mut self, process: &Id, now: Timestamp) -> Option<Report> {
         let passed = self.reported.map_or(REPORT_SECONDS * 1_000_000, |at| now.micros() - at.micros());
         if (0..REPORT_SECONDS * 1_000_000).contains(&passed) {
@@ -187,7 +187,7 @@ impl Account {
     }
 }
 
-/// What was used of all quotas, by this process.
+/// Usage of all quotas by this process.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     process: Id,
@@ -196,7 +196,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Nothing used yet, by a process that is known to the other ones by this id.
+    /// Creates accounts without usage, for a process that the other ones know by this id.
     pub(crate) fn new(process: Id) -> Self {
         let counter = |whose: Whose| LIMITS.map(|limit| QUOTA_REFUSED.counter([whose.name(), limit.name]));
         Self { process, known: Mutex::default(), refused: Whose::ALL.map(counter) }
@@ -232,7 +232,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// What this process says of a quota, when it is time to say it.
+    /// Returns the report of this process on a quota, when it is due.
     pub(super) fn report(&self, of: &Id, now: Timestamp) -> Option<Report> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(of) && known.len() >= MAX_ACCOUNTS {
@@ -244,7 +244,7 @@ impl Accounts {
         known.entry(of.clone()).or_default().report(&self.process, now)
     }
 
-    /// Takes note of what processes say of a quota on the day of `now`.
+    /// Records the reports of processes on a quota on the day of `now`.
     pub(super) fn learn(&self, of: &Id, reports: Vec<Report>, now: Timestamp) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let account = known.entry(of.clone()).or_default();

@@ -1,15 +1,15 @@
-//! What was appended lately, against the quotas of workspaces and tokens.
+//! Recent appends, counted against the quotas of workspaces and tokens.
 //!
-//! A request is let in while its caller has quota left, and then counted with all that it turned out to be. So no request is too
-//! large for a limit; after a large one its caller waits until the limit has made up for it.
+//! A request is admitted while its caller has quota left, and then counted with its actual amounts. So no request is too large
+//! for a limit; after a large one its caller waits until the limit has made up for it.
 //!
 //! **Fair.** The callers of a workspace share its limits. A limit of a second is paid back evenly by those who owe
-//! (`owed::Owed`), so one caller that sends without pause takes what the rest leaves, and no more. Of a limit of a day the last
-//! fifth is kept for callers that have used less than an even part of it (`of_day::OfDay`).
+//! (`owed::Owed`), so one caller that sends without pause gets the part that the rest leaves, and no more. The last fifth of a
+//! limit of a day is kept for callers that have used less than an even part of it (`of_day::OfDay`).
 //!
-//! **Shared.** Each process writes every 2 s what it used, and reads what the other ones did (`report::Report`). The number of that item is
-//! a heartbeat, too: it changes while the process takes requests. Of a limit of a second each process has what the
-//! other ones leave; what was used of a limit of a day is added up, also that of processes that have ended.
+//! **Shared.** Each process writes its usage every 2 s, and reads that of the other ones (`report::Report`). The number of that
+//! item is a heartbeat, too: it changes while the process takes requests. Each process gets the part of a limit of a second that
+//! the other ones leave; usage of a limit of a day is added up, also that of processes that have ended.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-/// How many callers of a quota are told apart; the rest is counted as one.
+/// Number of callers of a quota that are distinguished; the rest is counted as one.
 const MAX_CALLERS: usize = 256;
 
-/// After so many seconds of requests a process says again what it used.
+/// Seconds of requests after which a process reports its usage again.
 const REPORT_SECONDS: i64 = 2;
 
 const SECOND_MICROS: f64 = 1e6;
 
-/// The quotas of workspaces and tokens, and what is used of them.
+/// Quotas of workspaces and tokens, and their usage.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     catalog: Catalog,
@@ -45,7 +45,7 @@ pub(crate) struct Quotas {
     accounts: Arc<Accounts>,
 }
 
-/// What a request counts against, and who sent it.
+/// Quotas that a request counts against, and its sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Charge {
     quotas: Vec<Counted>,
@@ -53,15 +53,15 @@ pub(crate) struct Charge {
 }
 
 impl Quotas {
-    /// The quotas in `table`, of which nothing is used yet.
+    /// Opens the quotas in `table`, without usage yet.
     pub(crate) fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let accounts = Arc::new(Accounts::new(Id::new(clock.now())));
         let catalog = Catalog::new(Arc::clone(&table));
         Self { catalog, table, clock, set: Cached::new(CACHED_SECONDS), accounts }
     }
 
-    /// What a request of a caller counts against: the quota of the workspace, as it was some seconds ago at most, and that of the
-    /// token.
+    /// Finds the quotas that a request of a caller counts against: the quota of the workspace, at most some seconds old, and that
+    /// of the token.
     ///
     /// # Errors
     /// Errors of the table.
@@ -83,7 +83,7 @@ impl Quotas {
         Ok(Charge { quotas, caller })
     }
 
-    /// Counts what a request needs, if no limit is used up.
+    /// Counts the amounts of a request, if no limit is used up.
     ///
     /// # Errors
     /// The limit that is used up for longest.
@@ -99,7 +99,7 @@ impl Quotas {
                     tracing::warn!(%error, "what was used of a quota cannot be shared with other processes");
                 }
             };
-            // What was used of the day before this process began is known before the first request is let in.
+            // The usage of the day before this process began is known before the first request is admitted.
             match is_first {
                 true => exchange.await,
                 false => drop(tokio::spawn(exchange)),

@@ -1,4 +1,4 @@
-//! A limit of a UTC day, and who used how much of it.
+//! Limit of a UTC day, and its usage by each caller.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,21 +10,21 @@ use event::time::DAY_MICROS;
 
 use super::MAX_CALLERS;
 
-/// Which part of a limit is kept for callers that have used less than an even part of it, when there are several.
+/// Share of a limit kept for callers that have used less than an even part of it, when there are several.
 const KEPT: f64 = 0.2;
 
-/// What was used of a limit on a day.
+/// Usage of a limit on a day.
 #[derive(Debug, Default)]
 pub(super) struct OfDay {
     day: i64,
     used: HashMap<Arc<str>, f64>,
-    /// Who used something on the day before.
+    /// Callers that used something on the day before.
     before: HashSet<Arc<str>>,
 }
 
 impl OfDay {
-    /// For how many microseconds a caller has to wait, if it has to: until the day ends. `elsewhere` is what other
-    /// processes used, and `processes` the number of all that take requests.
+    /// Returns the microseconds that a caller must wait, if any: until the day ends. `elsewhere` is the usage of other processes,
+    /// and `processes` the number of all that take requests.
     pub(super) fn wait(
         &mut self,
         caller: &str,
@@ -42,7 +42,7 @@ impl OfDay {
         is_used_up.then(|| DAY_MICROS - now.rem_euclid(DAY_MICROS))
     }
 
-    /// Adds what a caller used.
+    /// Adds usage of a caller.
     pub(super) fn add(&mut self, caller: &Arc<str>, amount: f64, now: i64) {
         self.turn(now);
         let is_known = self.used.len() < MAX_CALLERS || self.used.contains_key(caller);
@@ -50,13 +50,13 @@ impl OfDay {
         *self.used.entry(caller).or_default() += amount;
     }
 
-    /// What was used in all.
+    /// Total usage.
     pub(super) fn total(&mut self, now: i64) -> f64 {
         self.turn(now);
         self.used.values().sum()
     }
 
-    /// Begins a new day with nothing used. A clock that goes back begins none.
+    /// Begins a new day without usage. A clock that goes back begins none.
     fn turn(&mut self, now: i64) {
         let day = now.div_euclid(DAY_MICROS);
         if day > self.day {

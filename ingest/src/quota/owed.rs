@@ -1,12 +1,12 @@
-//! A limit of a second, and what its callers owe of it.
+//! Limit of a second, and the debts of its callers.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{MAX_CALLERS, SECOND_MICROS};
 
-/// What callers have used and the limit has not made up for yet. As time passes the limit pays it back, to all who owe evenly: who owes
-/// less than its part leaves the rest to those who owe more. So in the long run no more than the limit is used, a caller
-/// that asks for less than an even part never waits long, and what it leaves goes to the rest.
+/// Usage of callers that the limit has not made up for yet. As time passes the limit pays it back, evenly to all who owe: a
+/// caller that owes less than its part leaves the rest to those who owe more. So in the long run no more than the limit is used,
+/// a caller that asks for less than an even part never waits long, and the part that it leaves goes to the rest.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     owed: HashMap<Arc<str>, f64>,
@@ -14,7 +14,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// For how many seconds a caller has to wait, if it has to: while it owes as much as its part of a second, or more.
+    /// Returns the seconds that a caller must wait, if any: while it owes as much as its part of a second, or more.
     pub(super) fn wait(&mut self, caller: &str, rate: f64, now: i64) -> Option<f64> {
         self.pay(rate, now);
         let owed = *self.owed.get(self.name(caller))?;
@@ -22,7 +22,7 @@ impl Owed {
         (owed >= part).then(|| (owed - part) / part)
     }
 
-    /// Adds what a caller used.
+    /// Adds usage of a caller.
     pub(super) fn add(&mut self, caller: &Arc<str>, amount: f64) {
         let caller = match self.name(caller) {
             "" => Arc::from(""),
@@ -31,12 +31,12 @@ impl Owed {
         *self.owed.entry(caller).or_default() += amount;
     }
 
-    /// A caller by its name, or that of all for whom there is no room.
+    /// Name of a caller, or the common name of all for whom there is no room.
     fn name<'a>(&self, caller: &'a str) -> &'a str {
         if self.owed.len() < MAX_CALLERS || self.owed.contains_key(caller) { caller } else { "" }
     }
 
-    /// Pays back what the limit has made up for by `now`.
+    /// Pays back the debts that the limit has made up for by `now`.
     fn pay(&mut self, rate: f64, now: i64) {
         let mut left = (now - self.at).max(0) as f64 / SECOND_MICROS * rate;
         self.at = now;

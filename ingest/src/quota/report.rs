@@ -1,4 +1,4 @@
-//! What processes tell each other of what they used.
+//! Reports of processes to each other on their usage.
 
 use std::{collections::HashMap, mem};
 
@@ -11,27 +11,27 @@ use super::{REPORT_SECONDS, account::Accounts};
 
 const ITEM_VERSION: i64 = 1;
 
-/// For how many days a report is kept, at least.
+/// Minimum number of days for which a report is kept.
 const KEPT_DAYS: i64 = 2;
 
-/// A process lives that has made a report within so many seconds of our clock.
+/// Seconds of our clock within which a process must make a report to be alive.
 const LIVES_SECONDS: i64 = 3 * REPORT_SECONDS;
 
-/// What a process used of a quota.
+/// Usage of a quota by a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Report {
-    /// Which one.
+    /// Id of the process.
     pub(super) process: Id,
-    /// The number of the report, from 1.
+    /// Number of the report, from 1.
     pub(super) beat: i64,
-    /// Of a limit of a second how much it used a second lately, of one of a day how much on the day.
+    /// Usage: for a limit of a second the recent usage per second, for one of a day that on the day.
     pub(super) used: [f64; LIMIT_COUNT],
-    /// Whether it refused something for the limit lately, and so would use more.
+    /// True if it refused something for the limit recently, and so would use more.
     pub(super) is_short: [bool; LIMIT_COUNT],
 }
 
 impl Report {
-    /// Whether it is the first one of the process.
+    /// Returns whether it is the first one of the process.
     pub(super) fn is_first(&self) -> bool {
         self.beat == 1
     }
@@ -62,31 +62,32 @@ impl Report {
     }
 }
 
-/// What is known of another process.
+/// State of another process.
 #[derive(Debug)]
 struct Other {
     last: Report,
-    /// When its last report was seen first, by our clock; clocks are not compared.
+    /// Time at which its last report was seen first, by our clock; clocks are not compared.
     seen: Timestamp,
     lives: bool,
 }
 
-/// The other processes that take requests for a quota.
+/// Other processes that take requests for a quota.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     known: HashMap<Id, Other>,
-    /// The day of their reports.
+    /// Day of their reports.
     day: Option<Day>,
 }
 
 impl Others {
-    /// Takes note of the reports of a day. A process whose number stands still does not live.
+    /// Records the reports of a day. A process whose number stands still is not alive.
     pub(super) fn learn(&mut self, reports: impl Iterator<Item = Report>, now: Timestamp) {
         let mut known = mem::take(&mut self.known);
         self.day = Some(now.day());
         for report in reports {
             let other = match known.remove(&report.process) {
-                // What an ended process left is seen for the first time, too: it lives when its number grows.
+                // A report that an ended process left is seen for the first time, too: the process is alive when its number
+                // grows.
                 None => Other { lives: report.is_first(), last: report, seen: now },
                 Some(before) if before.last.beat < report.beat => {
                     Other { last: report, seen: now, lives: true }
@@ -105,12 +106,12 @@ impl Others {
         self.known.values().filter(|other| other.lives)
     }
 
-    /// How many processes take requests, with this one.
+    /// Number of processes that take requests, with this one.
     pub(super) fn processes(&self) -> usize {
         1 + self.living().count()
     }
 
-    /// How much of a limit of a second is left for this process: an even part, or more where others use less.
+    /// Part of a limit of a second left for this process: an even part, or more if others use less.
     pub(super) fn rate_left(&self, limit: usize, most: f64) -> f64 {
         let (mut content, mut short) = (0.0, 1.0);
         for other in self.living() {
@@ -123,7 +124,7 @@ impl Others {
         ((most - content) / short).max(even)
     }
 
-    /// How much other processes used of a limit of a day, those that have ended as well.
+    /// Usage of a limit of a day by other processes, including those that have ended.
     pub(super) fn used(&self, limit: usize, day: Day) -> f64 {
         if self.day != Some(day) {
             return 0.0;
@@ -132,7 +133,7 @@ impl Others {
     }
 }
 
-/// Tells the other processes what this one used of a quota, and `accounts` what the other ones did.
+/// Writes the report of this process on a quota, and passes the reports of the other ones to `accounts`.
 ///
 /// # Errors
 /// Errors of the table.

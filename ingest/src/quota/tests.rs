@@ -1,4 +1,4 @@
-//! Quotas in time that tests make: one process, several processes on one table, and callers that send without pause.
+//! Quotas in simulated time: one process, several processes on one table, and callers that send without pause.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use event::Timestamp;
 
 use super::*;
 
-/// What one step of the time of a test takes.
+/// Time of one step of a test.
 const STEP_MICROS: i64 = 20_000;
 
 /// Processes on one table, each with a clock of its own that is wrong by some hours, and the time that passes for all.
@@ -51,8 +51,8 @@ impl House {
         self.time.fetch_add(micros, Ordering::SeqCst);
     }
 
-    /// Each caller sends as much as it likes through its process for some seconds: by its name, how many rows it asks for in a
-    /// second, one by one. What each got in a second.
+    /// Lets each caller send rows through its process for some seconds: by its name, the number of rows per second, one by one.
+    /// Returns the rows per second that each got.
     async fn rush(&self, seconds: i64, callers: &[(&Quotas, &str, u64)]) -> Vec<f64> {
         let mut got = vec![0u64; callers.len()];
         let mut asked = vec![0.0; callers.len()];
@@ -174,7 +174,7 @@ async fn a_token_has_a_quota_of_its_own(mut house: House) {
     house.take(&process, "t", rows(1)).await.unwrap();
 }
 
-/// All of a request is asked for at its begin, and its rows when they are known: it does not stand in its own way.
+/// A request is checked as a whole at its beginning, and its rows when they are known: it does not block itself.
 async fn a_request_is_not_refused_for_itself(house: House) {
     house.set("requests_per_second=1").await;
     house.set("rows_per_second=5").await;
@@ -207,7 +207,7 @@ async fn a_process_that_comes_or_dies_changes_what_the_others_have(house: House)
     drop(two);
     house.rush(10, &[(&one, "a", 900)]).await;
     assert!(is_near(house.rush(20, &[(&one, "a", 900)]).await[0], 100.0));
-    // One that is started again begins with no more than what is left.
+    // A restarted process begins with no more than the rest of the limit.
     let again = house.process(0);
     house.rush(6, &[(&one, "a", 900), (&again, "a", 900)]).await;
     let both = house.rush(20, &[(&one, "a", 900), (&again, "a", 900)]).await;

@@ -34,13 +34,13 @@ fn files_of_newer_polars_are_read_by_their_footer() {
     for at in 0..file.len() {
         let mut broken = file.to_vec();
         broken[at] ^= 0x55;
-        // Whether it can be read still is for the decoder to say; but it says so.
+        // The decoder may read it or not; but it must report the failure.
         let _ = (read(&broken).is_ok(), read(&file[..at]).is_ok());
     }
 }
 
-/// Written by pyarrow of pandas frames, in which keys are -1 where there is none: as a file that is compressed and as a stream; and a
-/// stream whose dictionary grows by deltas and is replaced.
+/// Written by pyarrow from pandas frames, in which keys of nulls are -1: as a compressed file and as a stream; and a stream whose
+/// dictionary grows by deltas and is replaced.
 #[test]
 fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
         for at in (0..bytes.len()).step_by(7) {
             let mut broken = bytes.to_vec();
             broken[at] ^= 0x55;
-            // Whether it can be read still is for the decoder to say; but it says so.
+            // The decoder may read it or not; but it must report the failure.
             let _ = (read("b.arrow", &broken).is_ok(), body(&broken).is_ok(), body(&bytes[..at]).is_ok());
         }
     }

@@ -29,7 +29,7 @@ fn columns_must_fit_each_other() {
     );
 }
 
-/// A column of a body that came in Arrow, put into a builder and checked.
+/// Fills a builder with columns of a body in Arrow, and checks it.
 fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
     let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
     let places = places::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
@@ -141,8 +141,8 @@ fn half_precision_decimals_and_days_in_milliseconds_are_numbers_and_days() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Labels and tags as keys of a dictionary are those of the texts that it holds: good and bad ones, such as become others, and also
-    /// where there are more of them than a byte counts.
+    /// Labels and tags as keys of a dictionary give the same events as its texts: good and bad ones, such as become others, and
+    /// also more than a byte counts.
     #[test]
     fn a_dictionary_is_what_it_stands_for(
         texts in prop::collection::vec(prop_oneof![Just(None), "[a-c]{0,18}".prop_map(Some), " ?(True|1[.]0*|a) ?".prop_map(Some)], 1..8),
@@ -266,7 +266,7 @@ fn labels_that_mean_the_same_are_stored_as_the_same() {
         let batch = read(spellings.map(body).join("\n")).unwrap();
         let label = batch.columns.column("label").unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|row| label.text(row)), [Some(plain); 5]);
-        // Of more labels than codes tell apart.
+        // More labels than there are codes.
         let many: Vec<String> =
             (0..300).map(|n| body(&format!("\"l{n}\""))).chain(spellings.map(body)).collect();
         let batch = read(many.join("\n")).unwrap();

@@ -9,7 +9,7 @@ use polars_io::{
 
 use super::*;
 
-/// The columns that [`Event`]s have, and whether each holds numbers.
+/// Columns of [`Event`]s, each with a flag for numbers.
 pub(super) const COLUMNS: [(&str, bool); 13] = [
     ("key", false),
     ("predicted_at", false),
@@ -54,7 +54,7 @@ impl Cell {
     }
 }
 
-/// A prediction by [`COLUMNS`]; the texts hold no commas, quotes or line ends, and are not empty.
+/// Prediction by [`COLUMNS`]; the texts hold no commas, quotes or line ends, and are not empty.
 pub(super) type Event = Vec<Cell>;
 
 /// Values by the names of their columns, those of families in an object of their own.
@@ -132,7 +132,7 @@ pub(super) fn parquet(frame: &mut DataFrame, compression: ParquetCompression) ->
     bytes
 }
 
-/// The events in every format.
+/// Bodies of the events in every format.
 pub(super) fn bodies(events: &[Event]) -> Vec<(Format, Vec<u8>)> {
     let lines: Vec<String> = events.iter().map(json).collect();
     let columns = COLUMNS.iter().enumerate().map(|(at, (name, _))| {

@@ -85,12 +85,12 @@ fn numbers_that_json_lacks_name_their_field() {
     );
 }
 
-/// A body of some KiB is refused before its values are taken.
+/// A body of some KiB is refused before its values are decoded.
 #[test]
 fn small_bodies_that_become_too_large_are_refused() {
     let rows = MAX_BATCH_ROWS;
     let numbers = Series::new("x".into(), vec![0.25; rows]);
-    // More than a dictionary of a column has, each as long as a tag may be.
+    // More texts than a dictionary of a column has, each as long as a tag may be.
     let texts = (0..rows).map(|row| format!("{:0128}", row % 300)).collect::<Vec<_>>();
     let texts = Series::new("x".into(), texts);
     for (column, name, count) in [(numbers, "feature.f", 90), (texts, "tag.t", 8)] {
@@ -108,7 +108,7 @@ fn small_bodies_that_become_too_large_are_refused() {
     }
 }
 
-/// A row with many columns fills each up to it, however short the rows before it are.
+/// A row with many columns fills each up to that row, also after short rows.
 #[test]
 fn late_columns_of_many_rows_are_counted() {
     let members: Vec<String> = (0..250).map(|at| format!("\"f{at}\":1")).collect();
@@ -150,7 +150,7 @@ fn a_stream_with_a_column_twice_is_told_so() {
     assert_eq!(read(Format::Arrow, &bytes).unwrap_err(), twice);
 }
 
-/// What pyarrow 25.0.1 writes of a column `key` without rows: it says of its pages that they stand at the beginning.
+/// Output of pyarrow 25.0.1 for a column `key` without rows: its pages are claimed to stand at the beginning.
 const NO_ROWS: &[u8] = b"PAR1\x15\x04\x19,5\x00\x18\x06schema\x15\x02\x00\x15\x0c%\x02\x18\x03key%\x00L\x1c\x00\x00\x00\
     \x16\x00\x19\x1c\x19\x1c&\x00\x1c\x15\x0c\x19\x15\x06\x19\x18\x03key\x15\x00\x16\x00\x16\x00\x16\x00&\x00I\x0c\x00\x00\
     \x16\x00\x16\x00&\x00\x16\x00\x00( parquet-cpp-arrow version 25.0.1\x19\x1c\x1c\x00\x00\x00t\x00\x00\x00PAR1";
