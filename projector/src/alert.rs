@@ -26,33 +26,34 @@ use crate::{WorkspaceDay, deliver, early::latest, lag, lock::lock, shared::Share
 
 mod ended;
 
-/// How often the rules of all workspaces are judged.
+/// Time between two judgements of the rules of all workspaces.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
 
-/// How often a worker that does not sweep now and then looks whether it does by now, and so judges.
+/// Time after which a worker that does not sweep checks again if it does by now, and so judges.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a day is waited for that is due and not projected, in seconds. Then it is judged by what is projected.
+/// Time to wait for a day that is due and not projected, in seconds. Then it is judged by the present projections.
 pub const PATIENCE_SECONDS: i64 = 6 * 60 * 60;
 
-/// The most days of a rule that are judged at once.
+/// Maximum days of a rule that are judged at once.
 const DAYS_AT_ONCE: usize = 31;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What came of judging the rules of a workspace.
+/// Result of judging the rules of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Days that were judged.
+    /// Number of judged days.
     pub days: u64,
-    /// Times that a rule crossed.
+    /// Number of crossings.
     pub crossings: u64,
-    /// Rules that fire now.
+    /// Number of rules that fire now.
     pub firing: u64,
 }
 
-/// Judges all days of the rules of a workspace that are due by `now`, and forgets where rules stood that were deleted; of one that fired it is told
-/// that this is over. A workspace in which nothing is due takes two reads, and a few more of each rule that may fire while its day goes on.
+/// Judges all days of the rules of a workspace that are due by `now`, and deletes the standings of deleted rules; the end of one
+/// that fired is reported. A workspace in which nothing is due takes two reads, and a few more of each rule that may fire while
+/// its day goes on.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -60,14 +61,14 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     Ok(judge_and_name(table, catalog, workspace, now).await?.0)
 }
 
-/// The same, with the names of the rules that fire.
+/// Judges the rules, and also returns the names of those that fire.
 async fn judge_and_name(
     table: &dyn Table,
     catalog: &Catalog,
     workspace: &Id,
     now: Timestamp,
 ) -> Result<(Outcome, Vec<String>)> {
-    // In this order: where a rule stands that is not among the rules, that one was deleted.
+    // Read in this order: a standing without a rule then belongs to a deleted one.
     let judged = judged_rules(table, workspace).await?;
     let alerts = catalog.alerts(workspace).await?;
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
@@ -119,17 +120,18 @@ async fn judge_and_name(
     }
 }
 
-/// What those are told who were told that a rule fires.
+/// Reason reported to all who were notified that a rule fires.
 const EARLY: &str = "it was judged before its day was over, by a clock that was ahead";
 
-/// Whether a clock that was ahead has judged a rule: a day that is not over by the latest clock, unless what is above the threshold stays there.
+/// Returns whether a clock that was ahead has judged a rule: the day is not over by the latest clock, unless a value above the
+/// threshold stays there.
 fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
     let is_breached = matches!(judged.standing.state, State::Firing | State::Pending);
     let goes_on = rule.only_rises() && is_breached && judged.day.start() <= latest;
     rule.due(judged.day) > latest && !goes_on
 }
 
-/// Has a rule judged from now on as if it were new, in its item; where it stands then.
+/// Resets the standing of a rule in its item, so that it is judged from now on as a new one. Returns the new standing.
 async fn begin_again(
     table: &dyn Table,
     workspace: &Id,
@@ -143,21 +145,21 @@ async fn begin_again(
     if unless_overtaken(put)?.is_some() {
         tracing::warn!(%workspace, rule = rule.name(), day = %judged.day, "a clock that was ahead had judged this day; the rule is judged again");
     }
-    // Who was overtaken writes nothing either.
+    // An overtaken worker writes nothing either.
     Ok(again)
 }
 
-/// The first day that is due after a rule was created.
+/// First day that is due after a rule was created.
 fn first_day(rule: &AlertRule) -> Day {
     let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
-    // What is missing at a time of its day may be due before the rule came that day; the next day is due later.
+    // A rule of absence at a time of its day may be created after that time; then the next day is the first one due.
     let late = rule.created_at.plus_seconds(DAY_SECONDS).day();
     let window = Window::new(early, late).unwrap_or(Window::of(late));
     window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(late)
 }
 
 impl Shared {
-    /// Judges the rules of all workspaces that have some; what cannot be judged is a dead letter of the workspace.
+    /// Judges the rules of all workspaces that have some; a failure becomes a dead letter of the workspace.
     async fn judge_all(&self) -> Result<()> {
         let mut firing = Vec::new();
         for workspace in self.catalog.watched_workspaces().await? {
@@ -179,18 +181,18 @@ impl Shared {
     }
 }
 
-/// Judges forever, in the one worker that sweeps now and then.
+/// Judges forever, in the one worker that sweeps periodically.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
     let began = Instant::now();
     let mut look = interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // From the beginning of one round to that of the next, however long a round takes.
+    // Beginning of the last round: the period runs from there, however long a round takes.
     let mut judged_at: Option<Instant> = None;
     loop {
         look.tick().await;
         if !shared.has_sweep_lease() {
             judged_at = None;
-            // A worker that has just begun may come to judge, and does not know yet what fires.
+            // A worker that has just begun may come to judge, and does not know the firing rules yet.
             let firing = &mut *lock(&shared.stats.firing);
             if firing.is_some() || began.elapsed() >= JUDGE_EVERY {
                 *firing = Some(Vec::new());
@@ -210,25 +212,25 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Why a day is judged now.
+/// Reason to judge a day now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ripe {
-    /// It is due.
+    /// The day is due.
     Due,
-    /// It goes on, and is judged when the threshold is passed: that stays so.
+    /// The day goes on, and is judged when the threshold is passed, which is final.
     IfBreached,
 }
 
-/// An alert rule that fires.
+/// Alert rule that fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FiringRule {
-    /// The path of its workspace.
+    /// Path of its workspace.
     pub workspace: String,
-    /// Its name.
+    /// Name of the rule.
     pub rule: String,
 }
 
-/// A rule that is judged.
+/// Judge of one rule.
 struct Judge<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
@@ -239,7 +241,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Judges the days that are due; returns where the rule stands then.
+    /// Judges the days that are due; returns the state of the rule after that.
     async fn days(&self, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
         let ver = judged.map_or(0, |judged| judged.ver);
         let judged = judged.filter(|judged| judged.created_at == self.rule.created_at);
@@ -262,7 +264,7 @@ impl Judge<'_> {
         Ok(standing.state)
     }
 
-    /// Whether a day can be judged now: it is due, or it has begun and what is above the threshold stays there.
+    /// Returns if a day can be judged now: it is due, or it has begun and a value above the threshold stays there.
     fn ripe(&self, day: Day, closed: Timestamp) -> Option<Ripe> {
         match self.rule.due(day) <= closed {
             true => Some(Ripe::Due),
@@ -270,14 +272,14 @@ impl Judge<'_> {
         }
     }
 
-    /// When a day is judged: now, and microseconds later for each later day, so that alerts have an order.
+    /// Time of the judgement of a day: now, and microseconds later for each later day, so that alerts have an order.
     fn at(&self, day: Day) -> Timestamp {
         let days = i64::from(day.number() - self.rule.created_at.day().number());
         Timestamp::from_micros(self.now.micros() + days).unwrap_or(self.now)
     }
 
-    /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it, or when it goes on
-    /// and nothing is decided yet.
+    /// Judges a day. Returns the standing of the rule after it, and its crossing. `None`, when another process has judged it, or
+    /// when it goes on and nothing is decided yet.
     async fn day(
         &self,
         day: Day,
@@ -315,8 +317,8 @@ impl Judge<'_> {
         Ok(written.map(|()| (judged.standing, crossed.is_some())))
     }
 
-    /// Up to where what the rule reads of a day is projected; `None`, when something is not that was appended by the instant at
-    /// which the day is due, unless that is long ago. A day that goes on is judged by what is projected.
+    /// Reads the prefix up to which the inputs of the rule are projected on a day; `None`, when segments appended by the instant
+    /// at which the day is due are missing, unless that is long ago. A day that goes on is judged by the present projections.
     async fn projected(&self, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
         let version = active::load(self.table, self.workspace).await?.version;
         let (kinds, applied): (&[Kind], _) = match &self.rule.watched {
@@ -344,7 +346,7 @@ impl Judge<'_> {
                 let key = log::key::rollup(self.workspace, version, day);
                 (std::slice::from_ref(kind), self.applied_of(&key).await?)
             }
-            // They read the log, and what was noted.
+            // These read the log, and recorded lags.
             Watched::Missing(..) | Watched::Lag(_) => return Ok(Some(Applied::new())),
         };
         let due = self.rule.due(day);
@@ -368,7 +370,7 @@ impl Judge<'_> {
         Ok(Some(logs))
     }
 
-    /// Up to where a projection covers the logs.
+    /// Reads the prefix of the logs that a projection covers.
     async fn applied_of(&self, key: &Key) -> Result<Applied> {
         let item = self.table.get(key).await?;
         Ok(item.as_ref().map(Projected::applied_of).transpose()?.unwrap_or_default())

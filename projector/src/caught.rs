@@ -1,5 +1,5 @@
-//! Panics that are caught: a panic over a single segment or day must not end the process, which
-//! would meet it again as soon as it is started.
+//! Caught panics: a panic over a single segment or day must not end the process, which would meet it again as soon as it is
+//! started.
 
 use std::{any::Any, fmt::Display, panic::AssertUnwindSafe};
 
@@ -13,13 +13,13 @@ fn panicked(panic: &(dyn Any + Send)) -> String {
     said(panic)
 }
 
-/// The count of panics.
+/// Counter of panics.
 pub(crate) fn count() -> Counter {
     PROJECTOR_PANICS.counter([])
 }
 
-/// What `work` makes, or why it cannot: its error, or what its panic said. Nothing that it had begun to
-/// change may be used any more.
+/// Returns the result of `work`, or the reason that it failed: its error, or the message of its panic. State that it had begun to
+/// change must not be used any more.
 pub(crate) fn text<T, E: Display>(
     work: impl FnOnce() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, String> {
@@ -31,7 +31,7 @@ pub(crate) fn text<T, E: Display>(
     })
 }
 
-/// What `work` makes; a panic is an error of what is stored, which does not pass by itself.
+/// Returns the result of `work`; a panic becomes an error of the stored data, which does not pass by itself.
 pub(crate) async fn whole<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(made) => made,

@@ -25,16 +25,16 @@ use crate::{
     shared::{Extent, Shared, waits},
 };
 
-/// How often new shards are looked for, besides when one ends.
+/// Time between two searches for new shards, besides those when one ends.
 const DISCOVER_EVERY: Duration = Duration::from_secs(60);
 
-/// From how many seconds on it is noticed that the clock was set: as much as clocks may differ.
+/// Least change of the clock that is noticed, in seconds: as much as clocks may differ.
 const STEP_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
 
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
     beat: i64,
-    /// What the clocks of other living workers said at most.
+    /// Latest time of the clocks of other living workers.
     latest: Timestamp,
     watch: Watch,
     counting: Counting,
@@ -45,7 +45,7 @@ pub(crate) struct Coordinator {
     /// Shards that were read to their end.
     ended: BTreeSet<String>,
     is_first: bool,
-    /// What the clock said last, and when.
+    /// Last time of the clock, and the instant at which it was read.
     said: (Timestamp, Instant),
 }
 
@@ -98,8 +98,8 @@ impl Coordinator {
         }
     }
 
-    /// Lists the shards. While the table is not available those that were known are followed still, and sweeps find what the stream does
-    /// not tell: it is tried again at the next tick.
+    /// Lists the shards. While the table is not available the known ones are still followed, and sweeps find the changes missing
+    /// from the stream: it is tried again at the next tick.
     async fn discover(&mut self) -> Result<()> {
         let shared = &self.shared;
         match shared.table.shards().await {
@@ -134,7 +134,7 @@ impl Coordinator {
             found.into_iter().map(|lease| (lease.shard.clone(), lease)).collect();
         let is_new = |lease: &&Lease| self.shards.iter().all(|shard| shard.id != lease.shard);
         if found.values().filter(|lease| lease.shard != SWEEP && !lease.is_done).any(|one| is_new(&one)) {
-            // Others know of a shard that is not in the list yet.
+            // Another worker knows of a shard that is not in the list yet.
             self.discover_at = Instant::now();
         }
         let plan = self.plan(&stream, &found, &beats);
@@ -154,7 +154,7 @@ impl Coordinator {
                     tracing::info!(shard = lease.shard, epoch = lease.epoch, "took the lease");
                     found.insert(lease.shard.clone(), lease);
                 }
-                // Somebody else was quicker.
+                // Another worker was quicker.
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }
@@ -167,7 +167,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Notices that the clock was set. What was decided by one that was ahead is found by a sweep ([`crate::early`]).
+    /// Notices that the clock was set. A sweep finds the decisions made by a clock that was ahead ([`crate::early`]).
     fn watch_clock(&mut self) {
         let said = (self.shared.options.clock.now(), Instant::now());
         let passed = said.1.duration_since(self.said.1).as_micros() as i64;
@@ -220,8 +220,8 @@ impl Coordinator {
         View { me, stream, shards: &self.shards, leases: found, others, life: &life }.plan()
     }
 
-    /// Starts and ends readers so that the shards in `found` that are its own and those to be read
-    /// along are read, and no others. Under a new lease, reading begins at its checkpoint.
+    /// Starts and ends readers so that exactly its own shards in `found` and those to be read along are read. Under a new lease,
+    /// reading begins at its checkpoint.
     async fn follow(&mut self, found: &BTreeMap<String, Lease>, along: &BTreeSet<String>) -> Result<()> {
         let me = self.shared.options.worker.clone();
         let mine = |shard: &str| found.get(shard).filter(|lease| lease.owner.as_deref() == Some(&me));
@@ -239,7 +239,7 @@ impl Coordinator {
         let wanted = found.values().filter(|lease| !lease.is_done);
         let wanted = wanted.filter(|lease| mine(&lease.shard).is_some() || along.contains(&lease.shard));
         let wanted: Vec<_> = wanted.collect();
-        // What another worker reads by now is no matter of this one.
+        // Forgets shards that another worker reads by now.
         lock(&self.shared.unheard).retain(|shard, _| wanted.iter().any(|lease| lease.shard == *shard));
         for lease in wanted {
             if !lock(&self.shared.following).contains_key(&lease.shard) && !self.ended.contains(&lease.shard)
@@ -250,7 +250,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Begins to read a shard at its newest position. For how long that fails is for the worker's health to tell.
+    /// Begins to read a shard at its newest position. The duration of failures is part of the worker's health.
     async fn begin(&self, following: &Following) -> Result<Option<Position>> {
         let begun = begin_at_latest(&self.shared, following).await;
         let mut unheard = lock(&self.shared.unheard);
@@ -271,7 +271,7 @@ impl Coordinator {
             let (shared, one) = (Arc::clone(&self.shared), Arc::clone(&following));
             let reader = async move { (one.shard.clone(), reader::read(shared, one, from).await) };
             self.aborts.insert(lease.shard.clone(), self.readers.spawn(reader));
-            // The worker that read it before may have died over the sweep that a gap demanded.
+            // The worker that read it before may have died before the sweep demanded by a gap.
             self.shared.look_for_demand();
         }
         lock(&self.shared.following).insert(lease.shard.clone(), following);

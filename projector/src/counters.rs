@@ -1,4 +1,4 @@
-//! Counters: how many events of each kind a workspace and its releases have, day by day.
+//! Counters: the number of events of each kind in a workspace and its releases, day by day.
 //!
 //! A counter holds absolute counts, so writing one twice is harmless. The count of a day never
 //! falls while its log grows, so of two writers the greater count is the later one.
@@ -14,10 +14,10 @@ use table::{Change, Policy, Table, update};
 
 use crate::{WorkspaceDay, day::DayFold};
 
-/// How many counters are written at once.
+/// Number of counters written at once.
 const WRITES_AT_ONCE: usize = 16;
 
-/// The counts of a day: for the workspace, and for each release in the parts that were touched, by kind.
+/// Counts of a day: for the workspace, and for each release in the touched parts, by kind.
 pub(crate) fn of(day: &DayFold<'_>) -> BTreeMap<Counted, BTreeMap<Kind, u64>> {
     let mut counts = BTreeMap::<Counted, BTreeMap<Kind, u64>>::new();
     for kind in Kind::ALL {
@@ -34,7 +34,7 @@ pub(crate) fn of(day: &DayFold<'_>) -> BTreeMap<Counted, BTreeMap<Kind, u64>> {
     counts
 }
 
-/// Writes the counts of a day, each only where it is greater than what is there.
+/// Writes the counts of a day, each only if it is greater than the stored one.
 pub(crate) async fn write(table: &dyn Table, day: &WorkspaceDay, fold: &DayFold<'_>) -> Result<()> {
     let counts = of(fold);
     let counts: Vec<_> = counts.iter().collect();
@@ -66,7 +66,7 @@ async fn write_one(
     .await
 }
 
-/// The counts that are stored for a day, by the name of the kind.
+/// Reads the stored counts of a day, by the name of the kind.
 pub(crate) async fn of_day(table: &dyn Table, day: &WorkspaceDay, counted: &Counted) -> Result<Kinds> {
     let item = table.get(&key::counter(&day.workspace, counted, &day.day.month())).await?;
     let days = item.as_ref().map(counts_of).transpose()?;

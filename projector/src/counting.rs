@@ -1,5 +1,5 @@
-//! Counts the time of the table ([`log::counted`]): a worker that saw it stand still for a minute of its
-//! monotonic clock adds that minute.
+//! Counts the time of the table ([`log::counted`]): a worker that saw it stand still for a minute of its monotonic clock adds
+//! that minute.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 use crate::shared::Shared;
 
-/// How often a worker looks.
+/// Time between two looks of a worker.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many minutes are counted in one go at most, however long no worker has counted.
+/// Maximum number of minutes counted at once, however long no worker has counted.
 const MOST_MINUTES: u32 = 10;
 
-/// How many workspaces are asked for the latest time that they know when a table's time begins.
+/// Maximum number of workspaces whose latest known time is read when a table's time begins.
 const MAX_WITNESSES: usize = 1_000;
 
-/// What a worker has seen of the counted time.
+/// State of a worker's view of the counted time.
 #[derive(Debug)]
 pub(crate) struct Counting {
-    /// The version that it saw, and when for the first time.
+    /// Version that it saw, and the instant at which it first saw it.
     seen: Option<(i64, Instant)>,
     look_at: Instant,
 }
@@ -35,8 +35,7 @@ impl Counting {
         Self { seen: None, look_at: Instant::now() }
     }
 
-    /// Looks, once a minute, and counts what has passed. `others` are the clocks of the other workers that
-    /// are not dead.
+    /// Looks once a minute, and counts the time passed. `others` are the clocks of the other workers that are not dead.
     pub(crate) async fn tick(&mut self, shared: &Shared, others: &[Timestamp]) -> Result<()> {
         let now = Instant::now();
         if now < self.look_at {
@@ -58,7 +57,7 @@ impl Counting {
                     self.look_at = since + MINUTE;
                     return Ok(());
                 }
-                // What is left of the last minute is counted with the next, unless there was a long pause.
+                // The rest of the last minute is counted with the next, unless there was a long pause.
                 let counted_to = if minutes > MOST_MINUTES { now } else { since + MINUTE * minutes };
                 (time.after(i64::from(minutes.min(MOST_MINUTES)), clocks), counted_to)
             }
@@ -66,7 +65,7 @@ impl Counting {
         self.look_at = counted_to + MINUTE;
         match next.write(&*shared.table).await {
             Ok(()) => self.seen = Some((next.ver, counted_to)),
-            // Somebody else counts.
+            // Another worker counts.
             Err(error) if error.is_conflict() => self.seen = None,
             Err(error) => {
                 self.look_at = now;
@@ -77,8 +76,8 @@ impl Counting {
     }
 }
 
-/// The latest time that the events tell which are there: when the last segment of the last day of each workspace
-/// was appended. So the first worker of a table that is used already is not believed alone.
+/// Latest time known from events: the time at which the last segment of the last day of each workspace was appended. So the clock
+/// of the first worker of a used table is not trusted alone.
 async fn witnessed(shared: &Shared) -> Result<Option<Timestamp>> {
     let mut latest = None;
     for workspace in shared.catalog.workspaces().await?.iter().take(MAX_WITNESSES) {

@@ -1,9 +1,11 @@
-//! Posts what crossed, and digests, to the webhooks of workspaces. A delivery is an item that is written together with the crossing or the digest. A
-//! worker that tries it claims it first, by a write under the condition that nobody else did, which puts the next try off until this one is over. So
-//! each of them is posted at least once, however often a worker dies, and each time under one id, by which the receiver knows it again.
+//! Posts crossings and digests to the webhooks of workspaces. A delivery is an item that is written together with the crossing or
+//! the digest. A worker that tries it claims it first, by a write under the condition that no other worker did, which puts the
+//! next try off until this one is over. So each is posted at least once, however often a worker dies, and each time under one id,
+//! by which the receiver recognizes it.
 //!
-//! What is due at one receiver is posted one after the other, beside all other receivers. A receiver that does not answer is asked once for all
-//! that is due there; of those that failed lately only some are asked at one time, so that others have room.
+//! Deliveries due at one receiver are posted one after the other, in parallel to other receivers. A receiver that does not answer
+//! is tried once for all its due deliveries; only some of those that failed recently are tried at one time, so that others have
+//! room.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -20,68 +22,68 @@ use tokio::{
 
 use crate::{caught, shared::Shared};
 
-/// How often it is looked what is due.
+/// Time between two searches for due deliveries.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a try may take. It is shorter than the wait before the next.
+/// Maximum time of a try. It is shorter than the wait before the next.
 pub const TRY_WITHIN: Duration = Duration::from_secs(10);
 
-/// How many receivers are posted to at one time, and how many of those may have failed the last time.
+/// Number of receivers posted to at one time, and the number of these that may have failed the last time.
 const RECEIVERS_AT_ONCE: usize = 32;
 const FAILING_AT_ONCE: usize = 16;
 
-/// The most deliveries that are taken up together, of one receiver, and the most that are looked at for them: those of receivers that are
-/// posted to already are passed over. So one that is slow, or fails, does not hide what is due at others.
+/// Maximum deliveries that are taken up together, the maximum of one receiver, and the maximum read for them: those of receivers
+/// that are posted to already are skipped. So a slow or failing receiver does not hide the deliveries due at others.
 const MAX_DUE: usize = 5_000;
 const MAX_DUE_OF_ONE: usize = 500;
 const MAX_LOOKED_AT: usize = 4 * MAX_DUE;
 
-/// How many keys are read in a page.
+/// Number of keys read in a page.
 const PAGE: usize = 1_000;
 
-/// Posts bodies to webhooks: what a worker knows of HTTP.
+/// Poster of bodies to webhooks: the HTTP client of a worker.
 #[async_trait]
 pub trait Courier: Debug + Send + Sync {
-    /// Posts a parcel once. It need not mind the time: after [`TRY_WITHIN`] it is not waited for.
+    /// Posts a parcel once. It need not limit the time: after [`TRY_WITHIN`] it is not waited for.
     async fn post(&self, parcel: &Parcel) -> Posted;
 }
 
-/// What is posted.
+/// Content and target of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
-    /// Where, and signed by what.
+    /// Webhook, with its address and the secret of its signatures.
     pub webhook: Webhook,
-    /// The path of the workspace whose webhook it is.
+    /// Path of the webhook's workspace.
     pub path: String,
-    /// By what the receiver knows a crossing or a digest again that comes twice.
+    /// Id by which the receiver recognizes a repeated crossing or digest.
     pub id: String,
-    /// When it is posted.
+    /// Time of the post.
     pub at: Timestamp,
-    /// The body, in JSON.
+    /// Body, in JSON.
     pub body: String,
 }
 
-/// What a receiver made of a parcel.
+/// Answer of a receiver to a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It took it.
+    /// Accepted.
     Taken,
-    /// It answered, and did not take it.
+    /// Answered, and not accepted.
     Refused(String),
-    /// It wants nothing any more.
+    /// Answered that the receiver wants no further posts.
     Gone(String),
-    /// It could not be asked, did not answer, or has a fault.
+    /// Not reached, not answered, or failed in the receiver.
     Down(String),
 }
 
-/// What came of what was due.
+/// Result of posting due deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Deliveries that were taken.
+    /// Number of accepted deliveries.
     pub delivered: u64,
-    /// Tries that failed, those included of receivers that had just failed.
+    /// Number of failed tries, including those of receivers that had just failed.
     pub failed: u64,
-    /// Deliveries that were given up.
+    /// Number of deliveries given up.
     pub given_up: u64,
 }
 
@@ -95,13 +97,13 @@ impl Outcome {
     }
 }
 
-/// A webhook of a workspace.
+/// Webhook of a workspace.
 type Receiver = (Id, String);
 
-/// Receivers that are posted to, and whether something that failed before is among it.
+/// Receivers that are posted to, with true for those with a delivery that failed before.
 type Busy = BTreeMap<Receiver, bool>;
 
-/// The writes of the deliveries of a crossing to some webhooks, for the transaction in which it is written.
+/// Writes of the deliveries of a crossing to some webhooks, for the transaction that writes it.
 pub(crate) fn writes<'a>(
     workspace: &Id,
     webhooks: impl Iterator<Item = &'a Webhook>,
@@ -111,10 +113,10 @@ pub(crate) fn writes<'a>(
     webhooks.map(|webhook| Write::Put(of(webhook), Condition::Absent)).collect()
 }
 
-/// Posts all that is due, and waits until each receiver has answered or failed.
+/// Posts all due deliveries, and waits until each receiver has answered or failed.
 ///
 /// # Errors
-/// Errors of the table. What was claimed is tried again later.
+/// Errors of the table. Claimed deliveries are tried again later.
 pub async fn deliver(
     table: &dyn Table,
     catalog: &Catalog,
@@ -136,15 +138,15 @@ pub async fn deliver(
     Ok(outcome)
 }
 
-/// What is due at a receiver, the longest first.
+/// Deliveries due at a receiver, the longest due first.
 #[derive(Debug, Default)]
 struct Due {
     keys: Vec<Key>,
-    /// Whether something of it was tried before.
+    /// True if any of them was tried before.
     has_failed: bool,
 }
 
-/// What is due by an instant, by receiver, but for those that are busy.
+/// Reads the deliveries due by an instant, by receiver, except for busy ones.
 async fn due(table: &dyn Table, now: Timestamp, busy: &Busy) -> Result<BTreeMap<Receiver, Due>> {
     let query = Query { index: Index::Gsi1, ..Query::table(key::deliveries_due(now)) };
     let mut query = query.only(&["tries"]).limit(PAGE);
@@ -171,7 +173,7 @@ async fn due(table: &dyn Table, now: Timestamp, busy: &Busy) -> Result<BTreeMap<
     }
 }
 
-/// With what it is posted.
+/// Tools of a round of posts.
 struct Round<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
@@ -180,13 +182,13 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Posts what is due at a receiver, one after the other.
+    /// Posts the deliveries due at a receiver, one after the other.
     async fn serve(&self, (workspace, webhook): &Receiver, keys: &[Key]) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let path = match self.catalog.workspace(&workspace.to_string()).await {
             Ok(found) => found.path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Nobody can see it any more.
+                // The workspace is gone, and with it everyone who could see them.
                 for key in keys {
                     self.table.delete(key, Condition::None).await?;
                 }
@@ -200,7 +202,7 @@ impl Round<'_> {
             let Some(item) = self.table.get(key).await? else { continue };
             let delivery = match Delivery::from_item(&item) {
                 Ok(delivery) => delivery,
-                // All else that is due need not wait for it.
+                // Other due deliveries need not wait for it.
                 Err(error) => {
                     tracing::error!(%workspace, webhook, %error, "a delivery cannot be read");
                     continue;
@@ -236,7 +238,7 @@ impl Round<'_> {
         Ok(outcome)
     }
 
-    /// Writes what became of a delivery; `None`, when somebody else was quicker.
+    /// Writes the result of a delivery; `None`, when another worker was quicker.
     async fn write(&self, workspace: &Id, delivery: Delivery) -> Result<Option<Delivery>> {
         let own = Condition::unchanged(delivery.ver - 1);
         let written = unless_overtaken(self.table.put(delivery.to_item(workspace), own).await)?;
@@ -284,7 +286,7 @@ fn tried(posted: Posted) -> Tried {
     }
 }
 
-/// Says what became of a delivery.
+/// Logs the result of a delivery.
 fn report(workspace: &Id, delivery: &Delivery) {
     let (of, webhook, tries) = (delivery.id(), &delivery.webhook, delivery.tries);
     let why = delivery.why.as_deref().unwrap_or_default();
@@ -299,7 +301,8 @@ fn report(workspace: &Id, delivery: &Delivery) {
     }
 }
 
-/// Posts forever, in the one worker that sweeps now and then. Each receiver has a task of its own, so none delays another, nor anything else.
+/// Posts forever, in the one worker that sweeps periodically. Each receiver has a task of its own, so none delays another, nor
+/// anything else.
 pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
     let Some(courier) = &shared.options.courier else { return std::future::pending().await };
     let mut look = interval(LOOK_EVERY);
@@ -326,7 +329,7 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
     }
 }
 
-/// Whom it is posted to now.
+/// Receivers that are posted to now.
 #[derive(Debug, Default)]
 struct Posting {
     tasks: JoinSet<(Receiver, Result<Outcome>)>,
@@ -334,7 +337,7 @@ struct Posting {
 }
 
 impl Posting {
-    /// Begins a task for each receiver at which something is due, as far as there is room.
+    /// Begins a task for each receiver with due deliveries, as far as there is room.
     fn begin(&mut self, shared: &Arc<Shared>, courier: &Arc<dyn Courier>, due: BTreeMap<Receiver, Due>) {
         for (receiver, due) in due {
             let failing = self.busy.values().filter(|failed| **failed).count();
@@ -359,7 +362,7 @@ impl Posting {
         shared: &Shared,
         ended: std::result::Result<(Receiver, Result<Outcome>), tokio::task::JoinError>,
     ) {
-        // Panics are caught in the task, and nobody ends one.
+        // Panics are caught in the task, and tasks are never aborted.
         let Ok((receiver, served)) = ended else { return };
         self.busy.remove(&receiver);
         match served {

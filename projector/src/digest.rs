@@ -1,6 +1,6 @@
-//! Tells digests: what happened in a workspace in its last days, to the webhooks that want that at a time of each day. What a digest says and its
-//! delivery ([`crate::deliver`]) are one transaction, under the condition that there is none of its webhook and day yet. So one is told a day, whatever
-//! ends or begins again, and each try posts the same.
+//! Writes digests: happenings of a workspace in its last days, for the webhooks that want them at a time of each day. The text of
+//! a digest and its delivery ([`crate::deliver`]) are one transaction, under the condition that there is none of its webhook and
+//! day yet. So there is one a day, through all crashes and restarts, and each try posts the same.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,25 +14,25 @@ use table::{Condition, Table, Write, unless_overtaken};
 
 use crate::shared::Shared;
 
-/// How often it is looked what is due.
+/// Time between two searches for due digests.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The most followers of a workspace that are known for its digests, which have that many places.
+/// Maximum followers of a workspace that are known for its digests, which have that many places.
 const MAX_NAMED: usize = MAX_FOLLOWERS * MAX_DIGEST_PAGES;
 
-/// Who follows a workspace or its models.
+/// Followers of a workspace and its models.
 #[derive(Clone, Debug, Default)]
 struct Followers {
-    /// Some of them, with what each follows there.
+    /// Named followers, each with its follows there.
     named: BTreeMap<Id, Vec<Followed>>,
-    /// The last one that is not named.
+    /// Last follower that is not named.
     unnamed: Option<Id>,
-    /// How many are not.
+    /// Number of followers that are not named.
     more: usize,
 }
 
 impl Followers {
-    /// Adds what a user follows. Users come one after the other.
+    /// Adds a follow of a user. Users come one after the other.
     fn add(&mut self, user: &Id, followed: Followed) {
         if self.named.len() < MAX_NAMED || self.named.contains_key(user) {
             self.named.entry(user.clone()).or_default().push(followed);
@@ -43,9 +43,9 @@ impl Followers {
     }
 }
 
-/// Tells all digests that are due by `now`; returns how many are told. Where nothing is due that takes one query for the workspaces, a read of
-/// each, and one of each digest that was told already; else one query more for all that users follow, and what
-/// [`Catalog::week_of`] reads of each workspace.
+/// Writes all digests that are due by `now`; returns their number. If none is due that takes one query for the workspaces, a read
+/// of each, and one of each digest that was written already; else one query more for all follows of users, and the reads of
+/// [`Catalog::week_of`] for each workspace.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -65,7 +65,7 @@ pub async fn tell(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Resul
     Ok(told)
 }
 
-/// The same in one workspace.
+/// Writes the due digests of one workspace.
 ///
 /// # Errors
 /// As [`tell`].
@@ -75,7 +75,7 @@ pub async fn tell_in(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: 
     tell_some(table, catalog, workspace, &due, followers.get(workspace), now).await
 }
 
-/// The digests of a workspace that are due and not told yet.
+/// Finds the digests of a workspace that are due and not written yet.
 async fn due_in(
     table: &dyn Table,
     catalog: &Catalog,
@@ -92,7 +92,7 @@ async fn due_in(
     Ok(due)
 }
 
-/// Who follows these workspaces and their models: one query of the index of all that users follow, if there is any workspace.
+/// Reads the followers of these workspaces and their models: one query of the index of all follows, if there is any workspace.
 async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTreeMap<Id, Followers>> {
     let mut found = BTreeMap::<Id, Followers>::new();
     let mut after = None;
@@ -114,7 +114,7 @@ async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTree
     Ok(found)
 }
 
-/// Tells digests of a workspace; returns how many, without those that somebody else has told meanwhile.
+/// Writes digests of a workspace; returns their number, without those that another process has written meanwhile.
 async fn tell_some(
     table: &dyn Table,
     catalog: &Catalog,
@@ -128,9 +128,9 @@ async fn tell_some(
     let named: Vec<FollowersOf> = named.collect();
     let mut told = 0;
     for digest in due {
-        // What is gone is told nobody.
+        // A workspace that is gone has no digest.
         let Some(week) = catalog.week_of(workspace, digest.day, now).await? else { return Ok(told) };
-        // All pages in one transaction: of what was told no page is missing.
+        // All pages go into one transaction, so that none is missing.
         let writes = digest.told(&week, &named, more, now).into_iter().flat_map(|page| {
             [page.to_item(workspace), page.delivery().to_item(workspace)]
                 .map(|item| Write::Put(item, Condition::Absent))
@@ -144,7 +144,7 @@ async fn tell_some(
 }
 
 impl Shared {
-    /// Tells what is due in all workspaces; what cannot be told is a dead letter of the workspace.
+    /// Writes the due digests of all workspaces; a failure becomes a dead letter of the workspace.
     async fn tell_all(&self) -> Result<()> {
         let (table, catalog, now) = (&*self.table, &self.catalog, self.now());
         let mut due = BTreeMap::new();
@@ -165,7 +165,7 @@ impl Shared {
     }
 }
 
-/// Tells forever, in the one worker that sweeps now and then.
+/// Writes digests forever, in the one worker that sweeps periodically.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

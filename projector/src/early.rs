@@ -1,12 +1,15 @@
-//! Takes back what a clock that was ahead has decided of instants that have not come, so that it is decided again when they have.
+//! Takes back decisions that a clock that was ahead has made about instants that have not come, so that they are made again when
+//! they have.
 //!
-//! What is decided once says of which instant it is: a stage is of an age of its day, an outcome has waited for a time, a digest is of a day that was
-//! over. None is decided before that instant is closed by the clock of who decides. So if it lies ahead of the worker's clock and of the engine's, it was decided by
-//! a clock that was ahead, by 30 s or more. That is seen where a worker looks how far it is: at the instant up to which stages are made
-//! ([`crate::stages`]), which each sweep moves, and at the last day that alert rules judged or comparisons took, each of which begins again there. A worker that
-//! sees its clock set back sweeps at once; a rebuild looks at all days.
+//! Each final decision names its instant: a stage is of an age of its day, an outcome has waited for a time, a digest is of a day
+//! that was over. None is made before that instant is closed by the clock of the deciding process. So if the instant lies ahead
+//! of the worker's clock and of the engine's, the deciding clock was ahead, by 30 s or more. That is detected by positions: at
+//! the instant up to which stages are made ([`crate::stages`]), which each sweep moves, and at the last day that alert rules
+//! judged or comparisons took, each of which begins again there. A worker that sees its clock set back sweeps at once; a rebuild
+//! checks all days.
 //!
-//! What was deleted cannot be taken back. So nothing is deleted by a clock alone: that goes by the time that the table has counted ([`log::counted`]).
+//! Deletions cannot be taken back. So nothing is deleted by a clock alone: that goes by the time that the table has counted
+//! ([`log::counted`]).
 
 use std::collections::BTreeSet;
 
@@ -26,16 +29,17 @@ use crate::{
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// For how long deliveries are tried, and more.
+/// Days for which deliveries are tried, and more.
 const DELIVERY_DAYS: i64 = 2;
 
-/// The later one of the clock that says `now` and the engine's. What is decided of an instant after it was decided by a clock that was ahead.
+/// Returns the later one of `now` and the engine's time. A decision about a later instant was made by a clock that was ahead.
 pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
     table.engine_time().map_or(now, |engine| engine.max(now))
 }
 
-/// Takes back in a workspace what was decided too early, or `None` while keys are being erased: of stages those of some days, all else of the days up to
-/// `until`. Returns the days of which there are to be stages again: those that have reached an age by now, of which the stage is not what was in the logs then.
+/// Takes back the decisions of a workspace that were made too early, or returns `None` while keys are being erased: stages of
+/// some days, and all other decisions of the days up to `until`. Returns the days whose stages are to be made again: those that
+/// have reached an age by now whose stage differs from the logs of that time.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`. It may be called again at any time.
@@ -77,7 +81,7 @@ struct Early<'a> {
 }
 
 impl Early<'_> {
-    /// Those of a day that has its events; whether there were any.
+    /// Takes back the stages of a day that has its events. Returns whether there were any.
     async fn stages(&self, version: u32, day: WorkspaceDay) -> Result<bool> {
         let (table, workspace) = (self.table, self.workspace);
         let evaluations = staged::between(table, workspace, day.day, day.day).await?.remove(&day.day);
@@ -106,7 +110,8 @@ impl Early<'_> {
         Ok(of_evaluations.is_some() || of_rollups.is_some())
     }
 
-    /// The first age, in hours, that a day has not reached, or at which other segments had been appended than those of its stage.
+    /// Finds the first age, in hours, that a day has not reached, or at which other segments had been appended than those of its
+    /// stage.
     async fn first(
         &self,
         day: &WorkspaceDay,
@@ -120,7 +125,7 @@ impl Early<'_> {
             }
             let left_out = &left_out | skipped;
             let arrived = arrivals(self.table, day, kinds, &left_out).await?;
-            // Where a segment is missing, nobody can say it.
+            // With a missing segment it cannot be known.
             if arrived.is_some() && !is_of_then(day.day, age, arrived, (&applied, &left_out)) {
                 return Ok(Some(hours));
             }
@@ -128,7 +133,7 @@ impl Early<'_> {
         Ok(None)
     }
 
-    /// Has outcomes wait again that have not waited for as long as they may; of how many decisions.
+    /// Makes outcomes wait again that have not waited for as long as they may. Returns the number of decisions.
     async fn outcomes(&self, turn: Turn) -> Result<u64> {
         let Self { table, workspace, latest, now } = *self;
         let waits = pending::WAITS_DAYS * DAY_SECONDS;
@@ -155,7 +160,7 @@ impl Early<'_> {
         Ok(again)
     }
 
-    /// Forgets digests of days that are not over, and has posted at once what was put off or given up; how much that is.
+    /// Deletes digests of days that are not over, and makes postponed or given up deliveries due at once. Returns their number.
     async fn posted(&self, until: Day) -> Result<u64> {
         let (table, today) = (self.table, self.latest.day());
         let mut early = 0;

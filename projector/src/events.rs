@@ -1,4 +1,4 @@
-//! Where a fold has the events of a log from: the table, or what ingest handed over in this process.
+//! Source of the events for a fold: the table, or the events that ingest handed over in this process.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -14,37 +14,37 @@ use table::Table;
 
 use crate::WorkspaceDay;
 
-/// Reads logs.
+/// Reader of logs.
 pub(crate) struct Events<'a> {
     table: &'a dyn Table,
-    /// What may be taken, and how many keys are erased in the workspace.
+    /// Handover to take events from, and the number of erased keys in the workspace.
     handed: Option<(&'a Handover, u64)>,
 }
 
-/// A segment that is to be folded.
+/// Segment to fold.
 pub(crate) enum Found {
-    /// It was read.
+    /// Read from the table.
     Stored(Box<Segment>),
-    /// It was handed over.
+    /// Handed over.
     Handed(Kind, Arc<Handed>),
 }
 
-/// Segments of a log, one after the other.
+/// Consecutive segments of a log.
 pub(crate) struct Run {
-    /// In their order, without holes.
+    /// Segments in their order, without holes.
     pub(crate) segments: Vec<Found>,
-    /// Whether there may be more behind them, within what was asked for.
+    /// True if there may be more behind them, within the requested range.
     pub(crate) has_more: bool,
 }
 
 impl<'a> Events<'a> {
-    /// Of the table alone.
+    /// Creates a reader of the table alone.
     pub(crate) fn stored(table: &'a dyn Table) -> Self {
         Self { table, handed: None }
     }
 
-    /// Of what was handed over, where some of these logs of a day was, and of the table otherwise. To be called after it is known into which version of the
-    /// projections is folded: what is found has no key that was erased before that.
+    /// Creates a reader of handed over events, if there are any for some of these logs of a day, and of the table otherwise. Must
+    /// be called after the version of the projections is known: events found then have no key that was erased before.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
@@ -66,7 +66,7 @@ impl<'a> Events<'a> {
         self.table
     }
 
-    /// What there is of a log from `first` on, up to `last` at most, as [`scan::grown`] says it.
+    /// Reads a log from `first` on, up to `last` at most, as [`scan::grown`] does.
     ///
     /// # Errors
     /// Errors of [`scan::grown`].
@@ -74,7 +74,7 @@ impl<'a> Events<'a> {
         if let Some((handover, erased)) = self.handed {
             let taken = handover.take(log, (first, last), erased);
             if !taken.is_empty() {
-                // Behind what was handed over the log may go on, here or in the table.
+                // Behind the handed over segments the log may go on, here or in the table.
                 let found = |handed| Found::Handed(log.kind, handed);
                 return Ok(Run { segments: taken.into_iter().map(found).collect(), has_more: true });
             }
@@ -89,7 +89,7 @@ impl<'a> Events<'a> {
 }
 
 impl Found {
-    /// Its place among the segments of its day and kind.
+    /// Place among the segments of its day and kind.
     pub(crate) fn place(&self) -> Place {
         match self {
             Self::Stored(segment) => segment.place(),
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    /// The kind of its events.
+    /// Kind of its events.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Stored(segment) => segment.log.kind,
@@ -105,7 +105,7 @@ impl Found {
         }
     }
 
-    /// How many events it has.
+    /// Number of its events.
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Stored(segment) => segment.rows,
@@ -113,7 +113,7 @@ impl Found {
         }
     }
 
-    /// How many of its events had keys that were erased. What is handed over has none.
+    /// Number of its events whose keys were erased. Handed over events have none.
     pub(crate) fn erased(&self) -> u64 {
         match self {
             Self::Stored(segment) => segment.erased,
@@ -121,7 +121,7 @@ impl Found {
         }
     }
 
-    /// How many bytes are unpacked to fold it.
+    /// Number of bytes unpacked to fold it.
     pub(crate) fn packed_bytes(&self) -> usize {
         match self {
             Self::Stored(segment) => segment.data.len(),
@@ -129,7 +129,7 @@ impl Found {
         }
     }
 
-    /// Its columns, at least those that are wanted; `wanted` is asked about each. Folds look at no other.
+    /// Returns its columns, at least the wanted ones; `wanted` is called for each. Folds use no others.
     ///
     /// # Errors
     /// Errors of [`Segment::unpack`].
@@ -178,7 +178,7 @@ mod tests {
         };
         let logs = BTreeSet::from([log.clone()]);
         let mut last = 0;
-        // As many as are asked for at once, several times as many, and some that are only stored behind them.
+        // Exactly a batch, several batches, and some segments behind them that are only stored.
         for (handed, stored) in [(64, 0), (200, 0), (64, 3), (1, 130)] {
             append(last + 1..=last + handed, true).await;
             append(last + handed + 1..=last + handed + stored, false).await;

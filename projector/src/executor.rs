@@ -1,4 +1,4 @@
-//! The workshop: folds dirty days, evaluates them and sketches their features, several side by side.
+//! Executor: folds dirty days, evaluates them and sketches their features, several side by side.
 
 use std::sync::Arc;
 
@@ -18,28 +18,26 @@ use crate::{
     shared::{Extent, Shared, add},
 };
 
-/// How many days are folded at once. Nothing else takes these places, so what was appended never waits
-/// for an evaluation.
+/// Number of days folded at once. Nothing else takes these places, so appended events never wait for an evaluation.
 const FOLDS_AT_ONCE: usize = 4;
 
-/// For how many days a step is made at once, beside those that are folded: fewer than SQLite has connections
-/// for reading, so that one is left for folds.
+/// Number of days for which a step is made at once, beside those that are folded: fewer than SQLite has connections for reading,
+/// so that one is left for folds.
 const STEPS_AT_ONCE: usize = 3;
 
-/// About how many rows are held in memory for evaluations at once, in thousands. A day of more
-/// than these is evaluated alone.
+/// Approximate number of rows held in memory for evaluations at once, in thousands. A larger day is evaluated alone.
 const KILOROWS_AT_ONCE: usize = 4_000;
 
-/// How many days are remembered that were worked on between two sweeps.
+/// Maximum days with work between two sweeps that are remembered.
 const MAX_TOUCHED: usize = 10_000;
 
-/// What came of a job.
+/// Result of a job.
 enum Done {
     Folded(WorkspaceDay, Dirty, Result<Written>),
     Step((WorkspaceDay, Step), Pending, Instant, Result<Made>),
 }
 
-/// What came of folding.
+/// Result of folding.
 struct Written {
     folded: Folded,
     taken: Taken,
@@ -47,14 +45,14 @@ struct Written {
     retries: u64,
 }
 
-/// What came of a step after the fold.
+/// Result of a step after the fold.
 enum Made {
     Stored(Effort),
-    /// Another version is read by now; the day is to be looked at again.
+    /// Another version is active by now; the day must be checked again.
     Outdated,
 }
 
-/// How many days are being worked on.
+/// Number of days in work.
 #[derive(Debug, Default)]
 struct Busy {
     folding: usize,
@@ -96,7 +94,7 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
         tokio::select! {
             biased;
             Some(done) = jobs.join_next() => {
-                // What a job does is caught within it, so this is the end of the process.
+                // A job catches its failures itself, so this is the end of the process.
                 let done = done.map_err(|error| Error::unavailable("working on a day failed").because(error))?;
                 busy.ends(&done);
                 shared.settle(done).await;
@@ -121,7 +119,7 @@ impl Shared {
             }
             Job::Step(day, step @ Step::Evaluate, pending) => {
                 let kilorows = (pending.events as usize / 1_000).clamp(1, KILOROWS_AT_ONCE);
-                // It is never closed, so the permit is there in the end.
+                // The semaphore is never closed, so a permit is obtained.
                 let _permit = room.acquire_many(kilorows as u32).await;
                 let started = Instant::now();
                 let made = caught::whole(self.evaluate(&day, &pending)).await;
@@ -133,7 +131,7 @@ impl Shared {
     async fn fold(&self, day: &WorkspaceDay, dirty: &Dirty) -> Result<Written> {
         let began = Instant::now();
         let table = &*self.table;
-        // Read each time: after a rebuild, what comes from now on belongs to the new version.
+        // Read each time: after a rebuild, later events belong to the new version.
         let version = active::load(table, &day.workspace).await?.version;
         let handover = &self.options.handover;
         let projection = project::project_handed(table, handover, version, day, &dirty.logs).await?;
@@ -145,14 +143,14 @@ impl Shared {
         }
         let has_letters = lock(&self.stopped).get(&day.workspace).is_some_and(|count| *count > 0);
         if has_letters && projection.segments > 0 {
-            // Where the bytes of a segment were put back. What another worker folds, a sweep finds.
+            // Bytes of a segment may have been restored. A sweep finds those that another worker folds.
             dlq::clear(table, version, day, Refused::Rollup, &projection.applied).await?;
         }
-        // Also when it was folded before: by a worker that died before it did the rest.
+        // Done also for a day folded before: its worker may have died before it did the rest.
         if dirty.logs.iter().any(|log| log.kind == Kind::Releases) {
             self.rank(&day.workspace).await?;
-            // A definition holds from a day on: a sweep finds the days that do not know it. No checkpoint moves
-            // past the event before those are evaluated.
+            // A definition holds from a day on: a sweep finds the days that do not know it. No checkpoint moves past the event
+            // before those are evaluated.
             self.ask_for_sweep_under(dirty.mark, Extent::Workspace(day.workspace.clone()));
         } else if dirty.logs.iter().any(|log| log.kind == Kind::Metrics) {
             let settings = self.catalog.settings(&day.workspace).await?;
@@ -194,7 +192,7 @@ impl Shared {
         Ok(Made::Stored(effort))
     }
 
-    /// Has the next sweep look at a day, however old it is.
+    /// Marks a day for the next sweep, however old the day is.
     fn touch(&self, day: &WorkspaceDay) {
         let mut touched = lock(&self.touched);
         if touched.len() < MAX_TOUCHED {

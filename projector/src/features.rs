@@ -1,8 +1,8 @@
-//! Keeps where the features of a day lie: the breakdown by feature, with a head of its own that says what it covers.
+//! Maintains the breakdown of a day by feature, with a head of its own that holds what it covers.
 //!
-//! It is folded after the rollup and less often, for with a hundred features it is larger than all else of a day. The
-//! rollup puts an empty head, before it and its parts count the first segment with features: so a day has a head if and
-//! only if it has features, and whatever the head lacks of what the rollup covers is found by a sweep.
+//! It is folded after the rollup and less often, for with a hundred features it is larger than all else of a day. The rollup puts
+//! an empty head, before it and its parts count the first segment with features: so a day has a head if and only if it has
+//! features, and a sweep finds a head that lacks segments of the rollup.
 
 use event::{Error, ErrorKind, Kind, Result};
 use fold::{Rollup, rollup::Folding};
@@ -22,18 +22,18 @@ use crate::{
     project::fold_from,
 };
 
-/// The part of what a rollup covers that features come from: predictions.
+/// Part of the logs covered by a rollup that has features: predictions.
 pub(crate) fn wanted(rollup: &Applied) -> Applied {
     let is_prediction = |log: &str| log.split('/').next() == Some(Kind::Predictions.letter());
     rollup.iter().filter(|(log, _)| is_prediction(log)).map(|(log, seq)| (log.clone(), *seq)).collect()
 }
 
-/// Whether a day has features.
+/// Returns whether a day has features.
 pub(crate) async fn is_begun(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result<bool> {
     Ok(table.get(&key::features(&day.workspace, version, day.day)).await?.is_some())
 }
 
-/// Notes that a day has features.
+/// Records that a day has features.
 ///
 /// # Errors
 /// Errors of the table.
@@ -49,7 +49,7 @@ pub(crate) async fn begin(table: &dyn Table, version: u32, day: &WorkspaceDay) -
     }
 }
 
-/// The head of what is known of the features of a day, with the predictions that it counts; `None` when it has none.
+/// Reads the head of the features of a day, with the predictions that it counts; `None` when it has none.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -66,8 +66,8 @@ pub(crate) async fn head(
     Ok(Some((stored, rollup)))
 }
 
-/// Brings the breakdown by feature of a day up to what its rollup covers, without what an operator skipped. A segment
-/// whose features cannot be read stops its own log only, and is reported.
+/// Folds the breakdown by feature of a day up to the coverage of its rollup, without the segments that an operator skipped. A
+/// segment whose features cannot be read stops its own log only, and is reported.
 ///
 /// # Errors
 /// Errors of the table, `Incomplete` when segments are lost, and `Corrupt` for a breakdown that cannot be read.
@@ -81,7 +81,7 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
         tries.next().await?;
         effort.retries = tries.retries();
         let Some((stored, counted)) = head(table, version, day).await? else { return Ok(effort) };
-        // What is gone cannot be folded again: what is stored of it stays.
+        // Expired events cannot be folded again: the stored features stay.
         if covers(&stored.applied, &wanted) || is_gone().await? {
             return Ok(effort);
         }
@@ -110,7 +110,7 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
     }
 }
 
-/// Folds what stands between two prefixes of a day; returns how far it came, and what stopped it.
+/// Folds the segments between two prefixes of a day; returns the prefix that it reached, and the segments that stopped it.
 ///
 /// # Errors
 /// Errors of the table, and `Incomplete` when a log ends before `to`.

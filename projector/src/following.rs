@@ -1,4 +1,4 @@
-//! A shard that is read: its lease, and how far what was read from it is written.
+//! Followed shard: its lease, and its progress from reading to writing.
 
 use std::{collections::VecDeque, sync::Mutex, time::Duration};
 
@@ -8,25 +8,25 @@ use tokio::time::Instant;
 
 use crate::{lease::Lease, lock::lock, schedule::Schedule, shared::waits};
 
-/// How often a checkpoint is written, at most.
+/// Minimum time between two checkpoints.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a checkpoint is written although nothing but the worker's own writes came since: often
-/// enough that the feed still has what comes after it.
+/// Minimum time between two checkpoints if only the worker's own writes came since: often enough that the feed still has the
+/// changes after it.
 const IDLE_CHECKPOINT_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// The most positions that wait for their marks. Beyond, several are taken as one.
+/// Maximum positions that wait for their marks. Beyond, several are joined into one.
 const MAX_CANDIDATES: usize = 64;
 
-/// A position up to which everything is written once its mark is settled.
+/// Position up to which everything is written once its mark is settled.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// `None` at the end of the shard.
+    /// Next position to read; `None` at the end of the shard.
     next: Option<Position>,
-    /// The same, or at the end of the shard the last one before it.
+    /// Next position, or at the end of the shard the last one before it.
     last: Option<Position>,
     mark: u64,
-    /// Whether anything but the worker's own writes was read before it.
+    /// True if anything but the worker's own writes was read before it.
     is_news: bool,
     since: Instant,
 }
@@ -34,18 +34,18 @@ pub(crate) struct Candidate {
 #[derive(Debug, Default)]
 struct Progress {
     waiting: VecDeque<Candidate>,
-    /// The last one that is settled and not written into the lease.
+    /// Last candidate that is settled and not written into the lease.
     settled: Option<Candidate>,
     written_at: Option<Instant>,
 }
 
-/// A shard that is read.
+/// Followed shard.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(crate) shard: String,
     lease: Mutex<Option<Lease>>,
     progress: Mutex<Progress>,
-    /// When the feed last answered, or this began.
+    /// Instant of the last answer of the feed, or of the beginning.
     answered: Mutex<Instant>,
 }
 
@@ -60,30 +60,30 @@ impl Following {
         }
     }
 
-    /// The feed has answered.
+    /// Records an answer of the feed.
     pub(crate) fn answered(&self) {
         *lock(&self.answered) = Instant::now();
     }
 
-    /// For how long it has not.
+    /// Time since the last answer of the feed.
     pub(crate) fn silent_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(*lock(&self.answered))
     }
 
-    /// Whether it is read under a lease.
+    /// Returns whether it is read under a lease.
     pub(crate) fn has_lease(&self) -> bool {
         lock(&self.lease).is_some()
     }
 
-    /// Whether it is read under this lease, or without one when `None`. Another epoch is another
-    /// lease: its checkpoint may be past what was read without it. So is one of another stream: that of the sweep
-    /// is taken under a stand-in name while the shards cannot be listed.
+    /// Returns whether it is read under this lease, or without one when `None`. Another epoch is another lease: its checkpoint
+    /// may be past the position read without it. So is one of another stream: the lease of the sweep is taken under a stand-in
+    /// name while the shards cannot be listed.
     pub(crate) fn is_under(&self, found: Option<&Lease>) -> bool {
         let of = |lease: &Lease| (lease.stream.clone(), lease.epoch);
         lock(&self.lease).as_ref().map(of) == found.map(of)
     }
 
-    /// For how long news has waited for the checkpoint to move past it.
+    /// Time for which news has waited for the checkpoint to move past it.
     pub(crate) fn waits_since(&self, now: Instant) -> Duration {
         let progress = lock(&self.progress);
         let waiting = progress.settled.iter().chain(&progress.waiting).filter(|one| one.is_news);
@@ -103,7 +103,7 @@ impl Following {
         progress.waiting.push_back(new);
     }
 
-    /// What the lease should be moved to, if to anything.
+    /// Takes the candidate to which the lease should be moved, if there is one.
     pub(crate) fn due(&self, schedule: &Schedule, is_last: bool) -> Option<Candidate> {
         let mut progress = lock(&self.progress);
         while progress.waiting.front().is_some_and(|one| schedule.is_settled(one.mark)) {
@@ -111,7 +111,7 @@ impl Following {
             let before = progress.settled.take();
             let is_news = next.is_news || before.as_ref().is_some_and(|before| before.is_news);
             let since = before.as_ref().map_or(next.since, |before| before.since);
-            // One that was tried before may be written already, only its answer was lost.
+            // A candidate that was tried before may be written already, with only its answer lost.
             let last = next.last.clone().or_else(|| before.and_then(|before| before.last));
             progress.settled = Some(Candidate { last, is_news, since, ..next });
         }
@@ -153,7 +153,7 @@ impl Following {
         }
     }
 
-    /// Whether a position waits to be written.
+    /// Returns whether a position waits to be written.
     pub(crate) fn is_waiting(&self) -> bool {
         let progress = lock(&self.progress);
         progress.settled.is_some() || !progress.waiting.is_empty()
@@ -173,14 +173,14 @@ impl Following {
     }
 }
 
-/// What came of writing a checkpoint.
+/// Result of writing a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// It is written, or there is no lease to write it into. Then the shard may be done with.
+    /// Written, or there is no lease to write it into. Then the shard may be finished.
     To { is_done: bool },
-    /// It is not written, and will be tried again.
+    /// Not written; it will be tried again.
     Not,
-    /// The lease is another worker's.
+    /// Lost, because another worker has the lease.
     Lost,
 }
 

@@ -1,10 +1,10 @@
-//! The sweep of all days of all workspaces, which is demanded where changes were lost: after a gap in the feed, and where a
-//! shard is read from its newest position.
+//! Sweep of all days of all workspaces, which is demanded after lost changes: after a gap in the feed, and when a shard is read
+//! from its newest position.
 //!
-//! The demand is an item, written before a checkpoint moves past the gap; so no crash forgets it, and no checkpoint waits
-//! for the sweep. The sweep takes the workspaces in the order of their ids. The item says up to which of them all that was
-//! found is written: a worker that goes on begins behind it. A new demand has another name and begins at the first
-//! workspace, and what a worker notes of an older one is refused.
+//! The demand is an item, written before a checkpoint moves past the gap; so no crash loses it, and no checkpoint waits for the
+//! sweep. The sweep takes the workspaces in the order of their ids. The item holds the last workspace up to which all findings
+//! are written: a worker that goes on begins behind it. A new demand has another name and begins at the first workspace, and the
+//! progress that a worker records for an older one is refused.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,19 +15,19 @@ use table::{Condition, Item, Table, item::Value, unless_overtaken};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// The attribute that tells one demand from another.
+/// Attribute that distinguishes demands.
 const DEMAND: &str = "demand";
 
-/// How many workspaces are swept before the item says so.
+/// Number of workspaces swept before the item records the progress.
 pub(crate) const WORKSPACES_IN_A_ROW: usize = 16;
 
-/// What is stored of the sweep that is demanded.
+/// Stored demand for a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     id: Id,
-    /// When it was demanded.
+    /// Time of the demand.
     at: Timestamp,
-    /// What was found in the workspaces up to this one is written.
+    /// Workspace up to which all findings are written.
     after: Option<Id>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn demand(table: &dyn Table, now: Timestamp) -> Result<()> {
     table.put(Demand::new(now).to_item(), Condition::None).await
 }
 
-/// The demand that there is. One that cannot be read is replaced by a new one: the sweep begins again.
+/// Reads the present demand. An unreadable one is replaced by a new one: the sweep begins again.
 ///
 /// # Errors
 /// Errors of the table.
@@ -87,49 +87,49 @@ pub(crate) async fn load(table: &dyn Table, now: Timestamp) -> Result<Option<Dem
     }
 }
 
-/// How far a worker is with the sweep that is demanded.
+/// Progress of a worker with the demanded sweep.
 #[derive(Debug)]
 pub(crate) struct FullSweep {
     demand: Demand,
     left: VecDeque<Id>,
-    /// Workspaces that were swept, each the last of some in a row, with the mark of what was found in these.
+    /// Swept workspaces, each the last of some in a row, with the mark of the findings in these.
     waiting: VecDeque<(u64, Id)>,
-    /// How many segments were behind.
+    /// Number of segments behind.
     pub(crate) behind: u64,
 }
 
 impl FullSweep {
-    /// Of all workspaces those that the demand leaves.
+    /// Begins with the workspaces that the demand leaves.
     pub(crate) fn new(demand: Demand, all: &BTreeSet<Id>) -> Self {
         let is_left = |id: &&Id| demand.after.as_ref().is_none_or(|after| *id > after);
         let left = all.iter().filter(is_left).cloned().collect();
         Self { demand, left, waiting: VecDeque::new(), behind: 0 }
     }
 
-    /// Whether it is of this demand.
+    /// Returns whether it is of this demand.
     pub(crate) fn is_of(&self, demand: &Demand) -> bool {
         self.demand.id == demand.id
     }
 
-    /// The workspaces that are swept next.
+    /// Takes the workspaces to sweep next.
     pub(crate) fn next(&mut self) -> Vec<Id> {
         let count = self.left.len().min(WORKSPACES_IN_A_ROW);
         self.left.drain(..count).collect()
     }
 
-    /// Notes workspaces that were swept; what was found in them has this mark.
+    /// Records swept workspaces; the findings in them have this mark.
     pub(crate) fn swept(&mut self, some: &[Id], mark: u64, behind: u64) {
         self.waiting.extend(some.last().map(|last| (mark, last.clone())));
         self.behind += behind;
     }
 
-    /// Whether there are workspaces that are not swept yet.
+    /// Returns whether there are workspaces left to sweep.
     pub(crate) fn is_going_on(&self) -> bool {
         !self.left.is_empty()
     }
 
-    /// Notes in the table up to which workspace all is written, and deletes the demand when that is the last one; whether
-    /// there is more to do, or `None` when the demand is another one by now.
+    /// Records in the table the workspace up to which all is written, and deletes the demand when that is the last one. Returns
+    /// whether there is more to do, or `None` when there is another demand by now.
     ///
     /// # Errors
     /// Errors of the table.
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(some.len(), WORKSPACES_IN_A_ROW);
             first.swept(&some, mark, 1);
         }
-        // Of the second ones not all is written yet, and this process dies.
+        // The findings of the second ones are not all written yet, and this process dies.
         assert_eq!(first.note(&*table, |mark| mark < 2).await.unwrap(), Some(true));
         assert_eq!(load().await.unwrap().after, nth(WORKSPACES_IN_A_ROW - 1));
 
@@ -236,7 +236,7 @@ mod tests {
         );
         let new = load(&*table, now).await.unwrap().unwrap();
         assert_eq!((new.after.clone(), sweep.is_of(&new), sweep.is_of(&old)), (None, false, true));
-        // What cannot be read is demanded from its beginning.
+        // An unreadable demand is made again from its beginning.
         let item = table.get(&key::full_sweep()).await.unwrap().unwrap();
         table.put(item.with("after", "nowhere"), Condition::None).await.unwrap();
         let again = load(&*table, now).await.unwrap().unwrap();

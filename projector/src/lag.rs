@@ -1,4 +1,4 @@
-//! How far the projections of a workspace are behind, for alert rules on lag.
+//! Lag of the projections of a workspace, for alert rules on lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use table::{Condition, Table, unless_overtaken};
 
 use crate::{status, sweep::sweep_days};
 
-/// From how many days before today on logs are looked at.
+/// Number of days before today whose logs are checked.
 const LATEST_DAYS: i64 = 3;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Notes for how long what was appended by a closed instant, and is not folded, has been in the logs of the latest days: of each kind the longest time. It is
-/// written where it is the greatest of the day.
+/// Records the longest time, for each kind, for which segments appended by a closed instant have been in the logs of the latest
+/// days without being folded. It is written if it is the greatest of the day.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -30,7 +30,7 @@ pub(crate) async fn note(table: &dyn Table, workspace: &Id, closed: Timestamp) -
     }
     let noted = Lags::load(table, workspace).await?;
     if let Some(after) = noted.with(closed.day(), &seen) {
-        // Somebody else has looked at this moment as well.
+        // Another worker has checked at this moment as well.
         unless_overtaken(table.put(after.to_item(workspace), Condition::unchanged(noted.ver)).await)?;
     }
     Ok(())

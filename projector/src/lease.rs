@@ -1,9 +1,8 @@
-//! Leases: which worker reads which shard, and up to where everything that it read is written.
+//! Leases: the worker that reads each shard, and the position up to which all its changes are written.
 //!
-//! A lease is one item. Every write of it demands the epoch that was read, and a new owner counts
-//! the epoch up; so a worker that was away for long cannot write over its successor's. A worker without
-//! the lease can read the shard as well: what workers write about days is right from any of them, and
-//! a lease only keeps them from doing the same work twice.
+//! A lease is one item. Every write of it demands the epoch that was read, and a new owner increments the epoch; so a worker that
+//! was away for long cannot write over its successor's. A worker without the lease can read the shard as well: writes about days
+//! are correct from any worker, and a lease only keeps them from doing the same work twice.
 
 use event::{Result, Timestamp};
 use log::key;
@@ -12,44 +11,44 @@ use table::{Condition, Item, Position, Query, Shard, Table, item::Value, query_a
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// How long a lease is kept that no worker writes: longer than the feed is.
+/// Time for which a lease is kept that no worker writes: longer than the feed is.
 const KEEP_SECONDS: i64 = 48 * 60 * 60;
 
-/// The checkpoint of a shard that is to be read from its oldest change.
+/// Checkpoint of a shard that is to be read from its oldest change.
 const OLDEST: &str = "oldest";
 
-/// Before the text of any other checkpoint.
+/// Prefix of the text of any other checkpoint.
 const AFTER: &str = "after:";
 
-/// The attribute that every write of a lease demands.
+/// Attribute that every write of a lease demands.
 const EPOCH: &str = "epoch";
 
-/// Stands for a shard in the lease of the periodic sweep. No shard's id begins so.
+/// Name that stands for a shard in the lease of the periodic sweep. No shard's id begins so.
 pub const SWEEP: &str = "@sweep";
 
-/// Who reads a shard, and how far.
+/// Lease of a shard: its reader and its checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The stream of the shard.
+    /// Stream of the shard.
     pub stream: String,
-    /// The shard.
+    /// Id of the shard.
     pub shard: String,
-    /// The shard that it goes on from.
+    /// Shard that it continues.
     pub parent: Option<String>,
-    /// The worker that has it.
+    /// Worker that has it.
     pub owner: Option<String>,
-    /// Grows by one with each change of the owner.
+    /// Counter that grows by one with each change of the owner.
     pub epoch: i64,
-    /// Everything up to here is written. `None` when that is true of nothing yet.
+    /// Position up to which everything is written; `None` when there is none yet.
     pub checkpoint: Option<Position>,
-    /// Whether the shard is closed and read to its end.
+    /// True if the shard is closed and read to its end.
     pub is_done: bool,
-    /// When it was last written, by the clock of its writer. Only people look at it.
+    /// Time of the last write, by the clock of its writer. Only people read it.
     pub at: Timestamp,
 }
 
 impl Lease {
-    /// The first lease of a shard.
+    /// First lease of a shard.
     pub(crate) fn first(shard: &Shard, stream: &str, owner: &str, checkpoint: Option<Position>) -> Self {
         Self {
             stream: stream.to_owned(),
@@ -63,7 +62,7 @@ impl Lease {
         }
     }
 
-    /// The same lease with another owner, or none.
+    /// Lease with another owner, or none.
     pub(crate) fn passed_to(&self, owner: Option<&str>) -> Self {
         Self { owner: owner.map(str::to_owned), epoch: self.epoch + 1, ..self.clone() }
     }
@@ -115,7 +114,7 @@ impl Lease {
     /// Writes the lease in place of the one whose epoch was `before`; 0 when there was none.
     ///
     /// # Errors
-    /// `Conflict`, when somebody else wrote it; those of the table.
+    /// `Conflict`, when another worker wrote it; those of the table.
     pub(crate) async fn write(&self, table: &dyn Table, before: i64, now: Timestamp) -> Result<()> {
         let condition =
             if before == 0 { Condition::Absent } else { Condition::Equals(EPOCH, Value::from(before)) };
@@ -123,7 +122,7 @@ impl Lease {
     }
 }
 
-/// All leases of a stream.
+/// Reads all leases of a stream.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

@@ -1,5 +1,5 @@
-//! What is measured of folding and evaluating. What a worker counts of itself is in its
-//! [`Health`](crate::Health), for the service to expose.
+//! Metrics of folding and evaluating. The counts of a worker about itself are in its [`Health`](crate::Health), for the service
+//! to expose.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::{caught, day::Taken, deliver::Outcome};
 pub(crate) struct Meters {
     fold: Histogram,
     evaluation: Histogram,
-    /// By the place in [`Kind::ALL`].
+    /// Counters by the place in [`Kind::ALL`].
     rows: [Counter; Kind::ALL.len()],
     bytes: Counter,
     pub(crate) unrecorded: Counter,
     /// Merged items that were written.
     pub(crate) merged: Counter,
-    /// Items that were deleted, since those hold them.
+    /// Items that were deleted, since merged items hold their segments.
     pub(crate) merged_away: Counter,
-    /// Delivered, failed, given up.
+    /// Deliveries: accepted, failed, given up.
     deliveries: [Counter; 3],
-    /// Counted where they are caught; held here so that it is exposed from the start.
+    /// Counter of panics, which is incremented elsewhere; held here so that it is exposed from the start.
     _panics: Counter,
 }
 
@@ -51,7 +51,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// Notes a day that was folded.
+    /// Records a folded day.
     pub(crate) fn folded(&self, taken: &Taken, took: Duration) {
         self.fold.record(took);
         self.bytes.increment(taken.bytes);
@@ -60,7 +60,7 @@ impl Meters {
         }
     }
 
-    /// Notes what came of what was posted.
+    /// Records the result of posts.
     pub(crate) fn posted(&self, outcome: Outcome) {
         let Outcome { delivered, failed, given_up } = outcome;
         for (counter, count) in self.deliveries.iter().zip([delivered, failed, given_up]) {
@@ -68,7 +68,7 @@ impl Meters {
         }
     }
 
-    /// Notes a day that was evaluated.
+    /// Records an evaluated day.
     pub(crate) fn evaluated(&self, took: Duration) {
         self.evaluation.record(took);
     }

@@ -1,5 +1,5 @@
-//! What a worker finds that cannot be read, written or done. It notes it as a dead letter, counts the letters of a workspace
-//! with each sweep, and clears the letter of what succeeds.
+//! Failures of a worker to read, write or do something. It records them as dead letters, counts the letters of a workspace with
+//! each sweep, and clears the letter after a success.
 
 use event::{Error, Id, Result};
 use log::{
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Shared {
-    /// Notes release events whose changes of what is live are to be recorded by a later sweep.
+    /// Records release events whose changes of the live releases are left to a later sweep.
     pub(crate) fn note_unrecorded(&self, unrecorded: &Stopped) {
         let Stopped { log, seq, reason } = unrecorded;
         self.stats.meters.unrecorded.increment(1);
@@ -27,10 +27,10 @@ impl Shared {
         lock(&self.unwritten).insert((day, OfDay::Live), reason.clone());
     }
 
-    /// Notes what cannot be written: from now on it is a dead letter, and each sweep tries again.
+    /// Records a projection that cannot be written: from now on it is a dead letter, and each sweep tries again.
     ///
     /// # Errors
-    /// Errors of the table that may pass; then it is not noted.
+    /// Errors of the table that may pass; then it is not recorded.
     pub(crate) async fn note_unwritten(&self, day: &WorkspaceDay, what: OfDay, error: &Error) -> Result<()> {
         let reason = error.to_string();
         tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac dlq` tells more");
@@ -49,7 +49,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes the dead letter of what could be written, if it has one.
+    /// Deletes the dead letter of a projection that was written, if it has one.
     pub(crate) async fn written(&self, day: &WorkspaceDay, what: OfDay) {
         if !lock(&self.unwritten).contains_key(&(day.clone(), what)) {
             return;
@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Notes a segment that a projection refused: from now on it is a dead letter.
+    /// Records a segment that a projection refused: from now on it is a dead letter.
     ///
     /// # Errors
     /// Errors of the table.
@@ -88,7 +88,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What came of something that is done for a workspace; what cannot be done is a dead letter until it is.
+    /// Returns the result of a task for a workspace; a failed task is a dead letter until it succeeds.
     ///
     /// # Errors
     /// Errors of the table that may pass.
@@ -102,7 +102,7 @@ impl Shared {
         let name = (workspace.clone(), what);
         let version = async || active::load(&*self.table, workspace).await.map(|active| active.version);
         match done {
-            // What is denied may be denied for as long as a role is wrong: it is noted, and the rest goes on.
+            // A denial may last as long as a role is wrong: it is recorded, and the rest goes on.
             Err(error) if error.may_pass() && !error.is_denied() => Err(error),
             Err(error) => {
                 let reason = error.to_string();
@@ -164,7 +164,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tries again to record what is live where that failed.
+    /// Tries again to record live releases after failures.
     pub(crate) async fn record_again(&self) -> Result<()> {
         let unwritten: Vec<_> = lock(&self.unwritten).keys().cloned().collect();
         for (day, _) in unwritten.into_iter().filter(|(_, what)| *what == OfDay::Live) {

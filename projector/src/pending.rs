@@ -1,10 +1,12 @@
-//! Finds which predictions outcomes judge that name none, and has them appended as the outcomes that they are then.
+//! Finds the predictions judged by outcomes that name none, and appends these as complete outcomes.
 //!
-//! What is decided about an outcome is written before it is appended ([`log::pending`]), and is what is appended, under the name of the
-//! decision. So a worker that dies in between leaves a decision that the next one carries out, and two workers at one time decide and append the same.
+//! A decision about an outcome is written before it is appended ([`log::pending`]), and its content is appended under its name.
+//! So a worker that dies in between leaves a decision that the next one carries out, and two workers at one time decide and
+//! append the same.
 //!
-//! An outcome judges the latest prediction of its key up to its `observed_at`, or all of them, as far back as it says, of all that had been
-//! appended by one closed instant for all outcomes of a round. What finds none waits, and is looked for again when predictions have come.
+//! An outcome judges the latest prediction of its key up to its `observed_at`, or all of them, within its look-back, among all
+//! events appended by one closed instant for all outcomes of a round. An outcome without a match waits, and is searched for again
+//! when predictions have come.
 
 mod decide;
 mod round;
@@ -38,27 +40,29 @@ use crate::{
     shared::{Shared, waits},
 };
 
-/// How many segments that wait are read at once.
+/// Number of waiting segments read at once.
 const SEGMENTS_AT_ONCE: usize = 1_000;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// After how long all that was appended by now is closed.
+/// Time after which all events appended by now are closed.
 const UNTIL_CLOSED: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 + 1);
 
-/// A look for what waits rests for this many times as long as the last one took, so that many outcomes that wait cost a bounded share of the time.
+/// Factor of the rest after a look, relative to the duration of the look, so that many waiting outcomes cost a bounded share of
+/// the time.
 const LOOK_REST: u32 = 20;
 
-/// Appends outcomes that were decided: of which it was found what they judge, or that are answers of reviewers.
+/// Appender of decided outcomes: matched ones, or answers of reviewers.
 #[async_trait]
 pub trait Append: Debug + Send + Sync {
-    /// For each log that they will go to, a segment that stands before any of them.
+    /// Reads, for each log that they will go to, a segment that stands before any of them.
     ///
     /// # Errors
     /// Errors of the table.
     async fn bounds(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>>;
 
-    /// Appends those that are not there yet. They are always the same under the name of a decision. Those of days that are gone are left out.
+    /// Appends those that are not there yet. They are always the same under the name of a decision. Outcomes of days that are
+    /// gone are left out.
     ///
     /// # Errors
     /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.
@@ -70,28 +74,28 @@ pub trait Append: Debug + Send + Sync {
         after: &BTreeMap<LogId, u64>,
     ) -> Result<()>;
 
-    /// Appends the answers of reviewers that were decided and are not appended; how many there were.
+    /// Appends the answers of reviewers that were decided and not appended. Returns their number.
     ///
     /// # Errors
     /// Errors of the table; `Conflict`, when the workspace is being deleted. It may be called again.
     async fn finish_answers(&self, workspace: &Id) -> Result<u64>;
 }
 
-/// What came of a round.
+/// Result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// Outcomes whose prediction was found.
+    /// Number of outcomes whose prediction was found.
     pub found: u64,
-    /// Outcomes that have waited for too long.
+    /// Number of outcomes that have waited for too long.
     pub expired: u64,
-    /// Outcomes that would judge too many predictions.
+    /// Number of outcomes that would judge too many predictions.
     pub refused: u64,
-    /// Outcomes that wait.
+    /// Number of outcomes that wait.
     pub waiting: u64,
 }
 
-/// Takes up what is pending in a workspace on the days from `first` on (all days, when that is `None`) and on the days `older`, looks for
-/// the predictions of all that waits, and has appended what is found.
+/// Takes up the pending outcomes of a workspace on the days from `first` on (all days, when that is `None`) and on the days
+/// `older`, searches the predictions of all waiting ones, and appends the matches.
 ///
 /// # Errors
 /// Errors of the table, and of `append`; `Corrupt`, after all else was done. It may be called again at any time.
@@ -106,7 +110,8 @@ pub async fn resolve(
     resolve_within(table, catalog, append, workspace, days, (now, true)).await
 }
 
-/// The same; nothing expires unless `expires` says so. A sweep does, which says before up to which instant it decides ([`crate::early`]).
+/// Resolves pending outcomes, and lets them expire only if `expires` is set. A sweep sets it, after recording the instant up to
+/// which it decides ([`crate::early`]).
 pub(crate) async fn resolve_within(
     table: &dyn Table,
     catalog: &Catalog,
@@ -115,7 +120,7 @@ pub(crate) async fn resolve_within(
     (first, older): (Option<Day>, &BTreeSet<Day>),
     (now, expires): (Timestamp, bool),
 ) -> Result<Resolved> {
-    // Who decides sees events as they were or as they are without their keys, with filters of the same keys, and no mixture.
+    // A decision uses either the original events or those without their keys, with filters of the same keys, and no mixture.
     let turn = Turn::load(table, workspace).await?;
     if turn.is_open {
         return Ok(Resolved::default());
@@ -146,23 +151,23 @@ pub(crate) async fn resolve_within(
     corrupt.map_or(Ok(resolved), Err)
 }
 
-/// How many workspaces are looked at at once.
+/// Number of workspaces looked at at once.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// A look at the unmatched outcomes of a workspace that this worker is going to take.
+/// Planned look at the unmatched outcomes of a workspace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     at: Instant,
-    /// Whether outcomes have come since the last one. What finds nothing then is looked for once more when the instant of its append is
-    /// closed, since its prediction may have come just before it.
+    /// True if outcomes have come since the last look. If one of these has no match, it is searched for once more when the
+    /// instant of its append is closed, since its prediction may have come just before it.
     is_of_new: bool,
 }
 
-/// The looks at a workspace.
+/// Looks at a workspace.
 #[derive(Debug)]
 pub(crate) struct Looks {
     planned: Option<Look>,
-    /// No other begins before; `None` while one goes on.
+    /// Instant before which no other begins; `None` while one goes on.
     rests_until: Option<Instant>,
 }
 
@@ -173,14 +178,14 @@ impl Looks {
         planned.is_of_new |= look.is_of_new;
     }
 
-    /// When the next one begins.
+    /// Instant at which the next one begins.
     fn begins(&self) -> Option<Instant> {
         Some(self.planned?.at.max(self.rests_until?))
     }
 }
 
-/// Looks for the predictions of unmatched outcomes soon after they, or predictions in a workspace where some wait, were folded. What
-/// another worker folded, or this one before it ended, a sweep finds.
+/// Searches the predictions of unmatched outcomes soon after these were folded, or after predictions in a workspace with waiting
+/// ones. A sweep finds those folded by another worker, or by this one before it ended.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
     let mut running = FuturesUnordered::new();
     loop {
@@ -199,8 +204,8 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
 }
 
 impl Shared {
-    /// Has unmatched outcomes looked at: at once when some came, and when predictions came where some wait, once these are closed; but not
-    /// before the rest after the last look is over.
+    /// Plans a look at unmatched outcomes: at once when some came, and when predictions came in a workspace with waiting ones,
+    /// once these are closed; but not before the rest after the last look is over.
     pub(crate) fn look_for_unmatched(&self, workspace: &Id, has_new: bool, is_predicted: bool, now: Instant) {
         let waits = || lock(&self.stats.pending).get(workspace).is_some_and(|waiting| *waiting > 0);
         let look = match () {
@@ -209,7 +214,7 @@ impl Shared {
             () => return,
         };
         let mut unmatched = lock(&self.unmatched);
-        // Workspaces whose rest is over and that are not to be looked at need no place.
+        // Workspaces without a planned look need no place after their rest.
         unmatched
             .retain(|_, looks| looks.planned.is_some() || looks.rests_until.is_none_or(|until| now < until));
         let looks =
@@ -219,7 +224,7 @@ impl Shared {
         self.unmatched_came.notify_one();
     }
 
-    /// Takes out at most so many looks that are due.
+    /// Takes at most `at_most` looks that are due.
     fn due(&self, at_most: usize) -> Vec<(Id, Look)> {
         let now = Instant::now();
         let mut unmatched = lock(&self.unmatched);
@@ -263,7 +268,7 @@ impl Shared {
     }
 }
 
-/// Whether a workspace is there and is not being deleted.
+/// Returns whether a workspace exists and is not being deleted.
 async fn takes_events(catalog: &Catalog, workspace: &Id) -> Result<bool> {
     match catalog.workspace(workspace.as_str()).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -271,10 +276,10 @@ async fn takes_events(catalog: &Catalog, workspace: &Id) -> Result<bool> {
     }
 }
 
-/// Whether all that is known of what waits in a workspace can be read.
+/// Checks that all items about waiting outcomes of a workspace can be read.
 ///
 /// # Errors
-/// `Corrupt`, when something cannot; those of the table.
+/// `Corrupt`, when one cannot; those of the table.
 pub async fn check(table: &dyn Table, workspace: &Id) -> Result<()> {
     let (mut some, mut next) = pending::waiting(table, workspace, None, SEGMENTS_AT_ONCE).await?;
     loop {
@@ -288,7 +293,7 @@ pub async fn check(table: &dyn Table, workspace: &Id) -> Result<()> {
     }
 }
 
-/// Takes up what a rollup covers of the pending outcomes of a day.
+/// Takes up the pending outcomes of a day that a rollup covers.
 async fn take_up(table: &dyn Table, workspace: &Id, day: Day, applied: &Applied) -> Result<()> {
     for (name, last) in of_kind(applied, Kind::Pending) {
         let Some(log) = scan::log_named(workspace, day, &name) else { continue };
@@ -322,7 +327,7 @@ mod tests {
         looks.plan(Look { at: began, is_of_new: true });
         assert_eq!(looks.begins(), Some(began), "the earlier of both");
         assert!(looks.planned.take().is_some_and(|look| look.is_of_new));
-        // A look is taken; what comes meanwhile waits for its end, and for the rest after it.
+        // While a look goes on, a new one waits for its end, and for the rest after it.
         looks.rests_until = None;
         looks.plan(Look { at: began + second, is_of_new: true });
         assert_eq!(looks.begins(), None);

@@ -1,4 +1,4 @@
-//! Which leases a worker should take, from what it sees. A function of its arguments.
+//! Plan of the leases that a worker should take, computed from its view alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +9,35 @@ use crate::{
     lease::{Lease, SWEEP},
 };
 
-/// What a worker sees.
+/// View of a worker.
 pub(crate) struct View<'a> {
-    /// Its own id.
+    /// Id of the worker.
     pub(crate) me: &'a str,
-    /// The stream that the shards belong to.
+    /// Stream of the shards.
     pub(crate) stream: &'a str,
-    /// The shards of the stream.
+    /// Shards of the stream.
     pub(crate) shards: &'a [Shard],
-    /// The leases of the stream, by shard.
+    /// Leases of the stream, by shard.
     pub(crate) leases: &'a BTreeMap<String, Lease>,
-    /// The other workers that may be alive.
+    /// Number of other workers that may be alive.
     pub(crate) others: usize,
-    /// What it knows of a worker.
+    /// State of life of a worker, as known to this one.
     pub(crate) life: &'a dyn Fn(&str) -> Life,
 }
 
-/// What it should do.
+/// Plan of a worker.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Leases to write: the new lease, and the epoch that it demands.
     pub(crate) takes: Vec<(Lease, i64)>,
-    /// Shards to read without a lease, since their owner may be gone: then nothing waits for the
-    /// three periods after which that is certain.
+    /// Shards to read without a lease, since their owner may be gone: then nothing waits for the three periods after which that
+    /// is certain.
     pub(crate) along: BTreeSet<String>,
 }
 
 impl View<'_> {
-    /// What to do: first claim shards that no worker has, up to an even share; if there are none, take
-    /// one lease from the worker with the most.
+    /// Makes the plan: first claim shards that no worker has, up to an even share; if there are none, take one lease from the
+    /// worker with the most.
     pub(crate) fn plan(&self) -> Plan {
         let mut plan = Plan::default();
         self.plan_sweep(&mut plan);
@@ -83,14 +83,14 @@ impl View<'_> {
         match self.leases.get(&shard.id) {
             Some(lease) => (lease.passed_to(Some(self.me)), lease.epoch),
             None => {
-                // Of a shard whose parent is read, all changes are still to come.
+                // All changes of a shard are still to come if its parent is read.
                 let follows = shard.parent.as_ref().is_some_and(|parent| self.leases.contains_key(parent));
                 (Lease::first(shard, self.stream, self.me, follows.then_some(Position::Oldest)), 0)
             }
         }
     }
 
-    /// One lease of the worker with the most, if it has at least two more.
+    /// Takes one lease of the worker with the most, if it has at least two more.
     fn steal(&self, open: &[&Shard], held: &BTreeMap<&str, usize>, mine: usize) -> Option<(Lease, i64)> {
         let (richest, count) = held.iter().max_by_key(|(_, count)| **count)?;
         if *count < mine + 2 {
@@ -127,7 +127,7 @@ mod tests {
         owners.iter().map(lease).collect()
     }
 
-    /// What worker `me` takes, by shard, and what it reads along; `live` are the other workers.
+    /// Shards that worker `me` takes, and those that it reads along; `live` are the other workers.
     fn plan(
         shards: &[Shard],
         leases: &BTreeMap<String, Lease>,

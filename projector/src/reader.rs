@@ -1,5 +1,4 @@
-//! Reads one shard: marks the logs whose changes it reads as dirty, and moves the checkpoint of the lease
-//! behind what is written.
+//! Reads one shard: marks changed logs as dirty, and moves the checkpoint of the lease behind all written changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,10 +15,10 @@ use crate::{
     shared::{Extent, Shared, waits},
 };
 
-/// How long the feed is asked to wait for a change.
+/// Time for which the feed is asked to wait for a change.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How long to wait after a failure of the table.
+/// Time to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Reads a shard to its end; `from` is `None` when it is there already.
@@ -88,8 +87,8 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Takes the newest position of a shard and demands a sweep, in this order: so nothing falls between
-/// the two. `None`, when the shard is closed.
+/// Takes the newest position of a shard and demands a sweep, in this order: so no change falls between the two. `None`, when the
+/// shard is closed.
 pub(crate) async fn begin_at_latest(shared: &Shared, following: &Following) -> Result<Option<Position>> {
     let changes = shared.table.changes(&following.shard, &Position::Latest, Duration::ZERO).await?;
     demand_full_sweep(shared).await?;
@@ -97,7 +96,7 @@ pub(crate) async fn begin_at_latest(shared: &Shared, following: &Following) -> R
     Ok(changes.next)
 }
 
-/// Demands that all days of all workspaces are compared. From then on no checkpoint has to wait for that.
+/// Demands the comparison of all days of all workspaces. From then on no checkpoint has to wait for that.
 async fn demand_full_sweep(shared: &Shared) -> Result<()> {
     full_sweep::demand(&*shared.table, shared.now()).await?;
     shared.look_for_demand();
@@ -105,7 +104,7 @@ async fn demand_full_sweep(shared: &Shared) -> Result<()> {
 }
 
 impl Shared {
-    /// Writes the checkpoint of a shard, when there is one to write; whether the shard is done with.
+    /// Writes the checkpoint of a shard, when there is one to write. Returns whether the shard is finished.
     async fn checkpoint(&self, following: &Following) -> bool {
         let due = following.due(&self.schedule(), false);
         let Some(due) = due else { return false };
@@ -125,7 +124,7 @@ impl Shared {
         following.hand_over(last, &*self.table, self.now()).await;
     }
 
-    /// Marks what changed; whether any of it is not a worker's own write.
+    /// Marks changed days. Returns whether any change is not a worker's own write.
     fn take_in(&self, changes: &Changes) -> bool {
         let mut is_news = changes.gap;
         let now = Instant::now();
@@ -133,13 +132,13 @@ impl Shared {
             if let Some((log, _)) = key::parse_segment(key) {
                 self.schedule().mark_grown(log, now);
             } else if let Some((log, _, _)) = key::parse_dead_letter(key) {
-                // Somebody found it, skips the segment, or tries it again.
+                // The letter was created, its segment skipped, or tried again.
                 lock(&self.recount).insert(log.workspace.clone());
                 self.sweep.notify_one();
                 let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
                 self.schedule().mark(day, Some(log), None, now);
             } else if let Some((workspace, _, day, _)) = key::parse_unwritten(key) {
-                // Somebody found it, or could write it.
+                // The letter was created, or its projection could be written.
                 lock(&self.recount).insert(workspace.clone());
                 self.sweep.notify_one();
                 self.schedule().mark(WorkspaceDay { workspace, day }, None, None, now);

@@ -1,13 +1,13 @@
-//! Folds a workspace again into the next version of its projections, beside the one that is served.
+//! Folds a workspace again into the next version of its projections, beside the active one.
 //!
-//! Each step is one conditional write, so a rebuild may be broken off anywhere and called again:
-//! 1. The next version is noted as being built, and what the old one covers at that time: the point.
-//! 2. Days are folded and evaluated in it, in a bounded number of passes. Each takes what came during the one
-//!    before it, so a log that grows for ever ends none of them, and the last leaves little.
-//! 3. When it covers the point it becomes the active version. Readers and workers look at each use, so
-//!    from now on they use it.
-//! 4. What a worker folded into the old version meanwhile is folded into the new one, in one more pass.
-//!    The workers fold what comes during that: they find it by a sweep, which the change of step 3 asks for.
+//! Each step is one conditional write, so a rebuild may be interrupted anywhere and called again:
+//! 1. The next version is recorded as being built, with the coverage of the old one at that time: the point.
+//! 2. Days are folded and evaluated in it, in a bounded number of passes. Each takes the segments appended during the one before
+//! it, so a log that grows for ever ends none of them, and the last leaves little.
+//! 3. When it covers the point it becomes the active version. Readers and workers read the active version at each use, so from
+//! now on they use it.
+//! 4. Segments that a worker folded into the old version meanwhile are folded into the new one, in one more pass. The workers
+//! fold the segments appended during that: they find them by a sweep, which the change of step 3 asks for.
 //! 5. The old version is deleted.
 //!
 //! Days whose events are gone cannot be folded again; their projections are copied (`carry`).
@@ -38,58 +38,57 @@ use crate::{
 
 mod no_less;
 
-/// How many passes there are before the flip at most, if the log grows during each.
+/// Maximum number of passes before the flip, if the log grows during each.
 const PASSES: usize = 4;
 
-/// How many passes there are after the flip at most.
+/// Maximum number of passes after the flip.
 const PASSES_AFTER: usize = 1;
 
-/// How many versions before the active one are looked at when the old ones are deleted.
+/// Number of versions before the active one that are checked when the old ones are deleted.
 const LOOK_BACK: u32 = 3;
 
-/// How long to wait after a failure of the table, and how often in a row.
+/// Time to wait after a failure of the table, and maximum number of failures in a row.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const MAX_RETRIES: usize = 60;
 
-/// How a rebuild goes about it.
+/// Pace and clock of a rebuild.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// The share of the time that it works, above 0 and at most 1; the rest is left to others.
+    /// Share of the time that it works, above 0 and at most 1; the rest is left to others.
     pub share: f64,
-    /// Tells the time for dead letters.
+    /// Clock for dead letters.
     pub clock: Clock,
 }
 
-/// What a rebuild is doing.
+/// Progress of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Segments that are folded in the new version.
+    /// Number of segments folded in the new version.
     pub segments: u64,
-    /// Segments that there are; it grows with the log.
+    /// Number of all segments; it grows with the log.
     pub of: u64,
 }
 
-/// What a rebuild has done.
+/// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The version that is read now.
+    /// Active version after it.
     pub version: u32,
-    /// Days that were folded.
+    /// Number of folded days.
     pub days: u64,
-    /// Segments that were folded.
+    /// Number of folded segments.
     pub segments: u64,
-    /// Items of older versions that were deleted.
+    /// Number of deleted items of older versions.
     pub deleted: u64,
     /// Segments that cannot be folded, in the new version as in the old.
     pub stopped: Vec<DeadLetter>,
 }
 
-/// Rebuilds the projections of a workspace, or goes on with a rebuild that was broken off.
+/// Rebuilds the projections of a workspace, or goes on with an interrupted rebuild.
 ///
 /// # Errors
-/// `Corrupt`, when the new version would show less than the old, for there are segments that only
-/// the old one could fold, and `Incomplete`, when such segments are missing; then the old one stays. Those
-/// of the table.
+/// `Corrupt`, when the new version would show less than the old, for there are segments that only the old one could fold, and
+/// `Incomplete`, when such segments are missing; then the old one stays. Those of the table.
 pub async fn rebuild(
     table: &dyn Table,
     workspace: &Id,
@@ -99,8 +98,8 @@ pub async fn rebuild(
     rebuild_touched(table, (workspace, None), pace, progress).await
 }
 
-/// The same after an erasure: where the version that is built is the one that is named, only the days that were touched are folded again, and
-/// all others copied.
+/// Rebuilds after an erasure: if the version being built is the named one, only the touched days are folded again, and all others
+/// copied.
 ///
 /// # Errors
 /// As [`rebuild`].
@@ -123,7 +122,7 @@ pub(crate) async fn rebuild_touched(
     };
     let found = active::load(table, workspace).await?;
     if found.building.is_none() && found.oldest < found.version {
-        // The last one was broken off while it deleted.
+        // The last rebuild was interrupted during its deletion.
         rebuild.report.version = found.version;
         carry_over(table, workspace, found.version).await?;
         rebuild.delete_old(found).await?;
@@ -148,7 +147,7 @@ pub(crate) async fn rebuild_touched(
     Ok(rebuild.report)
 }
 
-/// Deletes what a rebuild that was broken off has left of the versions before the active one.
+/// Deletes the rest of the versions before the active one that an interrupted rebuild has left.
 ///
 /// # Errors
 /// Errors of the table.
@@ -166,7 +165,7 @@ struct Rebuild<'a> {
     pace: &'a Pace,
     progress: &'a (dyn Fn(Progress) + Sync),
     report: Report,
-    /// Days that were folded, in whichever pass.
+    /// Days that were folded in any pass.
     days: BTreeSet<Day>,
     /// Logs that cannot be folded any further.
     stopped: BTreeSet<LogId>,
@@ -186,7 +185,7 @@ impl Rebuild<'_> {
         now.building.ok_or_else(|| Error::conflict("somebody else ended the rebuild; start it again"))
     }
 
-    /// Makes a change to what is active, unless it is made already; returns what is active then.
+    /// Changes the record of the active version, unless it is changed already. Returns the record after that.
     async fn change(&self, change: impl Fn(Active) -> Option<Active>) -> Result<Active> {
         let key = key::active(self.workspace);
         update(&Audited::over(self.table), &key, Policy::of(&"the active version"), async |item| {
@@ -199,8 +198,8 @@ impl Rebuild<'_> {
         .await
     }
 
-    /// Folds and evaluates what is behind in `version`, but what cannot be folded; if there is more by then,
-    /// again, in at most so many passes.
+    /// Folds and evaluates everything that is behind in `version`, except unfoldable segments, and repeats this for newly
+    /// appended segments, in at most `passes` passes.
     async fn catch_up(&mut self, version: u32, passes: usize) -> Result<()> {
         for _ in 0..passes {
             carry_over(self.table, self.workspace, version).await?;
@@ -221,7 +220,7 @@ impl Rebuild<'_> {
                 self.report.segments += again(async || self.day(version, &day, &logs).await).await?;
                 self.days.insert(day.day);
                 self.report.days = self.days.len() as u64;
-                // Of what grows, more may be folded than there was when the pass began.
+                // More segments of a growing log may be folded than there were when the pass began.
                 let of = total.max(self.report.segments);
                 (self.progress)(Progress { segments: self.report.segments, of });
                 let share = self.pace.share.clamp(0.01, 1.0);
@@ -229,11 +228,11 @@ impl Rebuild<'_> {
                 self.note_stopped(version, &day).await?;
             }
         }
-        // Of days that were marked meanwhile.
+        // Copies days that were marked meanwhile.
         carry_over(self.table, self.workspace, version).await
     }
 
-    /// Folds and evaluates a day; returns how many segments were new.
+    /// Folds and evaluates a day; returns the number of new segments.
     async fn day(&self, version: u32, day: &WorkspaceDay, logs: &BTreeSet<LogId>) -> Result<u64> {
         let mut segments = 0;
         loop {
@@ -254,8 +253,8 @@ impl Rebuild<'_> {
         }
     }
 
-    /// Notes what was refused; whether any of it is left out as it was in the active version, so that
-    /// it is worth going on. Nothing is left out of more than it was there.
+    /// Records refused segments. Returns whether any of them is left out as in the active version, so that going on is useful. No
+    /// segment is left out of more than it was there.
     async fn refused(&self, version: u32, stopped: Vec<Stopped>, refused: Refused) -> Result<bool> {
         let mut goes_on = false;
         for stopped in stopped {
@@ -276,7 +275,7 @@ impl Rebuild<'_> {
         Ok(goes_on)
     }
 
-    /// The letters of a version that stop something.
+    /// Letters of a version that stop something.
     async fn stopping(&self, version: u32) -> Result<Vec<DeadLetter>> {
         let mut letters = dlq::list_version(self.table, version, self.workspace).await?;
         letters.retain(|letter| letter.state == LetterState::Stopped);
@@ -304,12 +303,12 @@ impl Rebuild<'_> {
         self.change(change).await.map(|_| ())
     }
 
-    /// Deletes the versions before the active one, and looks at some that were deleted before: a worker
-    /// that was away for long may have written to them since.
+    /// Deletes the versions before the active one, and checks some that were deleted before: a worker that was away for long may
+    /// have written to them since.
     async fn delete_old(&mut self, found: Active) -> Result<()> {
         let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
         for version in first..found.version {
-            // The heads before the rows of splits, so that no reader finds a head without its rows.
+            // The heads are deleted before the rows of splits, so that no reader finds a head without its rows.
             for range in [
                 key::all_projections(self.workspace, version),
                 key::all_splits(self.workspace, version),
@@ -332,7 +331,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// Calls again what failed and may pass.
+/// Repeats a call after failures that may pass.
 async fn again<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> Result<T> {
     for _ in 0..MAX_RETRIES {
         match call().await {

@@ -1,4 +1,4 @@
-//! Tries again what has a dead letter, and deletes the letter of what succeeds.
+//! Retries of failures with a dead letter, whose letter is deleted on success.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ use crate::{
 
 pub use crate::letter::Retried;
 
-/// Tries again what is stopped.
+/// Tries a stopped segment again.
 ///
 /// # Errors
 /// `Conflict`, when the segment was left out; those of the table.
@@ -54,7 +54,7 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
         let effort = features::sketch(table, letter.version, &day, &projection.applied).await?;
         still = reason_of(effort.stopped).map(|reason| (Refused::Features, reason));
     }
-    // What it says is no longer so: what refuses the segment now may be another projection.
+    // The letter is outdated: another projection may refuse the segment now.
     if still.as_ref().is_none_or(|(refused, _)| *refused != letter.refused) {
         letter.delete(&Audited::over(table)).await?;
     }
@@ -63,7 +63,7 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
     Ok(Retried::Refused(reason))
 }
 
-/// Tries again what could not be written, and deletes its letter if it can be now.
+/// Tries again to write a projection, and deletes its letter on success.
 ///
 /// # Errors
 /// Errors of the table that may pass.
@@ -78,7 +78,7 @@ pub async fn projection(table: &dyn Table, letter: &Unwritten) -> Result<Retried
     Ok(Retried::Done)
 }
 
-/// Writes it; or says what stands in its way.
+/// Writes the projection; or returns the reason that it cannot be written.
 async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>> {
     let (version, day) = (letter.version, &letter.day);
     let reason = |effort: Effort| effort.stopped.into_iter().next().map(|stopped| stopped.reason);
@@ -94,7 +94,7 @@ async fn written(table: &dyn Table, letter: &Unwritten) -> Result<Option<String>
     }
 }
 
-/// Records what the release events of a day say of what is live; or why that still cannot be done.
+/// Records the changes of live releases by the release events of a day; or returns the reason that it still cannot be done.
 async fn still_unrecorded(
     table: &dyn Table,
     version: u32,
@@ -106,7 +106,7 @@ async fn still_unrecorded(
     Ok(left.into_iter().next().map(|stopped| stopped.reason))
 }
 
-/// Tries again what could not be done, and deletes its letter if it can be now.
+/// Tries a failed task again, and deletes its letter on success.
 ///
 /// # Errors
 /// Errors of the table that may pass.
@@ -125,7 +125,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Pending => pending::check(table, workspace).await,
             OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
-            // Who looks for erasures goes on with it.
+            // The search for erasures goes on with it.
             OfWorkspace::Erasure => catalog.open_erasures().await.map(|_| ()),
             // The next sweep goes on with it.
             OfWorkspace::Compaction => Compacted::load(table, workspace).await.map(|_| ()),

@@ -1,9 +1,8 @@
-//! Which workspaces a sweep compares on all of their days.
+//! Choice of the workspaces that a sweep compares on all of their days.
 //!
-//! A sweep looks at the latest days of each workspace. The feed announces what was appended to an older day;
-//! when the feed loses a change, a sweep finds it in the turn of its workspace: some workspaces with each
-//! sweep, one after the other, so that each has its turn once a day. The table remembers where the next sweep
-//! goes on.
+//! A sweep checks the latest days of each workspace. The feed announces appends to an older day; when the feed loses a change, a
+//! sweep finds it in the turn of its workspace: some workspaces with each sweep, one after the other, so that each has its turn
+//! once a day. The table stores the position of the next sweep.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,37 +13,37 @@ use table::{Condition, Item, Table};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// Within this time each workspace has its turn.
+/// Time within which each workspace has its turn.
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// At least so many have their turn with each sweep; of fewer, all.
+/// Minimum number of workspaces with each sweep; all, if there are fewer.
 const LEAST: usize = 10;
 
-/// How many of `all` have their turn with each of the sweeps that are so long apart.
+/// Number of workspaces with each of the sweeps at this interval.
 fn at_once(all: usize, every: Duration) -> usize {
     let sweeps = (ROUND.as_secs_f64() / every.as_secs_f64()).max(1.0);
     ((all as f64 / sweeps).ceil() as usize).max(LEAST).min(all)
 }
 
-/// The workspaces that come after `cursor`, and then those from the beginning on: `count` of all.
+/// Takes `count` workspaces: those after `cursor`, and then those from the beginning on.
 fn turn(all: &BTreeSet<Id>, cursor: Option<&Id>, count: usize) -> Vec<Id> {
     let after = all.iter().filter(|id| cursor.is_none_or(|cursor| *id > cursor));
     let before = all.iter().filter(|id| cursor.is_some_and(|cursor| *id <= cursor));
     after.chain(before).take(count).cloned().collect()
 }
 
-/// The workspaces whose turn it is.
+/// Reads the workspaces whose turn it is.
 ///
 /// # Errors
 /// Errors of the table.
 pub(crate) async fn next(table: &dyn Table, all: &BTreeSet<Id>, every: Duration) -> Result<Vec<Id>> {
     let item = table.get(&key::sweep_cursor()).await?;
-    // A cursor that cannot be read is none: the round begins again.
+    // An unreadable cursor counts as none: the round begins again.
     let cursor = item.and_then(|item| Id::parse(item.optional_text("after")?).ok());
     Ok(turn(all, cursor.as_ref(), at_once(all.len(), every)))
 }
 
-/// Notes that these have had their turn.
+/// Records that these have had their turn.
 ///
 /// # Errors
 /// Errors of the table.
@@ -74,7 +73,7 @@ mod tests {
             swept.extend(turn);
         }
         assert_eq!(swept, all);
-        // One that is gone meanwhile leaves the rest in its order.
+        // A deleted workspace leaves the rest in its order.
         let rest: BTreeSet<Id> = all.iter().skip(500).cloned().collect();
         assert_eq!(turn(&rest, all.first(), 1), [all.iter().nth(500).unwrap().clone()]);
         assert_eq!(turn(&rest, all.last(), 1), [all.iter().nth(500).unwrap().clone()]);

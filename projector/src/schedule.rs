@@ -1,8 +1,7 @@
-//! What a worker has to do, and in which order: days to fold, and then days to evaluate and features to sketch.
+//! Schedule of a worker: days to fold, and then days to evaluate and features to sketch.
 //!
-//! Everything that a worker has to do gets a mark, a number that grows. A mark is settled when what
-//! it stands for, and everything before it, is written. A checkpoint waits until the mark of what
-//! was read before it is settled. It knows no table and no clock.
+//! Every task of a worker gets a mark, a number that grows. A mark is settled when its tasks, and everything before it, are
+//! written. A checkpoint waits until the mark of the changes before it is settled. The schedule knows no table and no clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -18,57 +17,56 @@ use tokio::time::Instant;
 
 use crate::WorkspaceDay;
 
-/// A day is evaluated when its events have grown by this share since it was last evaluated: so a
-/// day that grows in many small steps is read at most three times over,
+/// Share by which the events of a day must grow since its last evaluation for the next one: so a day that grows in many small
+/// steps is read at most three times over.
 const GROWTH: f64 = 1.0;
-/// or when it has not changed for this long,
+/// Time without a change after which a day is evaluated.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);
-/// and the last evaluation is this many times its own duration ago: so evaluating a day that changes
-/// a little every second takes a bounded share of the time;
+/// Time after an evaluation, as a multiple of its duration, before a quiet day is evaluated again: so evaluating a day that
+/// changes a little every second takes a bounded share of the time.
 const REST: u32 = 10;
-/// or at the latest this long after it changed, or the same multiple of its own duration;
+/// Maximum time from a change to the evaluation; a multiple of the last duration may extend it.
 const LATEST: Duration = Duration::from_secs(60);
-/// for the first time, when it is quiet, or this long after it changed: a day that is loaded as a
-/// whole is read once.
+/// Maximum time from a change to the first evaluation of a day that is not quiet: a day that is loaded as a whole is read once.
 const FIRST: Duration = Duration::from_secs(5);
-/// A day that grew by less than one in this many of its segments rests between folds: so a trickle does not write the
-/// parts of its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest),
+/// Number of segments of a day per new one from which on the day rests between folds: so a trickle does not write the parts of
+/// its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest), or longer by `FOLD_REST`.
 pub const SMALL: u64 = 64;
-/// or for this many times as long as its last fold took: so folding a trickle takes a fifth of the time at most.
+/// Minimum rest as a multiple of the duration of the last fold: so folding a trickle takes a fifth of the time at most.
 const FOLD_REST: u32 = 4;
-/// That is at most so long: a fold that took longer had much to fold, or waited for the table.
+/// Maximum rest by that rule: a fold that took longer had much to fold, or waited for the table.
 const LONGEST_FOLD_REST: Duration = Duration::from_secs(2);
-/// The features of a day are sketched at most this often.
+/// Minimum time between two sketches of the features of a day.
 const SKETCH_EVERY: Duration = Duration::from_secs(60);
-/// How many evaluations are remembered.
+/// Maximum evaluations that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
-/// How long to wait after a failure of the table.
+/// Time to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A day that changed and is not folded yet.
+/// Changed day that is not folded yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Dirty {
     pub(crate) logs: BTreeSet<LogId>,
-    /// How often its logs were named.
+    /// Number of times that its logs were named.
     pub(crate) told: u64,
     pub(crate) mark: u64,
     pub(crate) since: Instant,
     not_before: Instant,
-    /// Whether something else than a new segment of events is behind it, which does not wait.
+    /// True if there is another cause than a new segment of events, which does not wait.
     is_urgent: bool,
 }
 
-/// What is done for a day after it was folded.
+/// Step for a day after its fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Step {
-    /// Its predictions are judged by its outcomes.
+    /// Judges its predictions by its outcomes.
     Evaluate,
-    /// Where its features lie is noted.
+    /// Sketches its features.
     Sketch,
 }
 
 impl Step {
-    /// What it writes.
+    /// Projection that it writes.
     pub(crate) fn writes(self) -> OfDay {
         match self {
             Self::Evaluate => OfDay::Evaluation,
@@ -77,22 +75,22 @@ impl Step {
     }
 }
 
-/// A day that is folded, and a step that it waits for.
+/// Folded day with a step that it waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// The version of the projections that was folded.
+    /// Version of the projections that was folded.
     pub(crate) version: u32,
     pub(crate) applied: Applied,
-    /// Predictions and outcomes.
+    /// Number of predictions and outcomes.
     pub(crate) events: u64,
     pub(crate) mark: u64,
-    /// When it changed for the first time since, and for the last.
+    /// Instants of the first change since, and of the last.
     pub(crate) since: Instant,
     pub(crate) changed: Instant,
     not_before: Instant,
 }
 
-/// When a step was last made for a day.
+/// Last run of a step for a day.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     events: u64,
@@ -100,34 +98,34 @@ struct Made {
     took: Duration,
 }
 
-/// How a day was folded last.
+/// Last fold of a day.
 #[derive(Clone, Copy, Debug)]
 struct Fold {
     segments: u64,
-    /// Until when the day rests if it has grown a little.
+    /// Instant until which the day rests if it has grown a little.
     rests_until: Instant,
 }
 
-/// Something to do.
+/// Task of the schedule.
 #[derive(Debug)]
 pub(crate) enum Job {
     Fold(WorkspaceDay, Dirty),
     Step(WorkspaceDay, Step, Pending),
 }
 
-/// What there is room for.
+/// Room for tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) to_fold: bool,
-    /// For steps after the fold.
+    /// True if there is room for steps after the fold.
     pub(crate) to_step: bool,
 }
 
-/// All that is to be done.
+/// Schedule of all tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     marks: u64,
-    /// Marks that are not settled, with how many things carry each.
+    /// Marks that are not settled, with the number of tasks that carry each.
     unsettled: BTreeMap<u64, usize>,
     queue: VecDeque<WorkspaceDay>,
     dirty: BTreeMap<WorkspaceDay, Dirty>,
@@ -137,29 +135,29 @@ pub(crate) struct Schedule {
     made: BTreeMap<(WorkspaceDay, Step), Made>,
     rest: Duration,
     folds: BTreeMap<WorkspaceDay, Fold>,
-    /// How many of them were left when all were looked at.
+    /// Number of folds that were left at the last check of all.
     folds_looked_at: usize,
 }
 
 impl Schedule {
-    /// Nothing to do yet. A day that grows a little rests at least `rest` between folds.
+    /// Creates an empty schedule. A day that grows a little rests at least `rest` between folds.
     pub(crate) fn resting(rest: Duration) -> Self {
         Self { rest, ..Self::default() }
     }
 
-    /// A new mark, unsettled until it is released.
+    /// Creates a new mark, unsettled until it is released.
     pub(crate) fn hold(&mut self) -> u64 {
         self.marks += 1;
         self.carry(self.marks);
         self.marks
     }
 
-    /// One more thing carries a mark that is not settled.
+    /// Adds a task that carries a mark that is not settled.
     pub(crate) fn carry(&mut self, mark: u64) {
         *self.unsettled.entry(mark).or_default() += 1;
     }
 
-    /// What carried `mark` is done, or has handed it on.
+    /// Releases `mark` after a task that carried it is done, or has handed it on.
     pub(crate) fn release(&mut self, mark: u64) {
         if let Some(count) = self.unsettled.get_mut(&mark) {
             *count -= 1;
@@ -169,17 +167,17 @@ impl Schedule {
         }
     }
 
-    /// The newest mark.
+    /// Newest mark.
     pub(crate) fn newest(&self) -> u64 {
         self.marks
     }
 
-    /// Whether everything up to `mark` is written.
+    /// Returns whether everything up to `mark` is written.
     pub(crate) fn is_settled(&self, mark: u64) -> bool {
         self.unsettled.first_key_value().is_none_or(|(oldest, _)| *oldest > mark)
     }
 
-    /// Notes that a day changed, under a mark of its own or that of the sweep that found it.
+    /// Records that a day changed, under a mark of its own or that of the sweep that found it.
     pub(crate) fn mark(&mut self, day: WorkspaceDay, log: Option<LogId>, mark: Option<u64>, now: Instant) {
         let mark = mark.unwrap_or_else(|| self.next_mark());
         let told = u64::from(log.is_some());
@@ -187,7 +185,7 @@ impl Schedule {
         self.add(day, Dirty { logs, told, mark, since: now, not_before: now, is_urgent: true });
     }
 
-    /// Notes that a log has a new segment. What a release event says does not wait.
+    /// Records that a log has a new segment. Release events do not wait.
     pub(crate) fn mark_grown(&mut self, log: LogId, now: Instant) {
         let (mark, is_urgent) = (self.next_mark(), log.kind == Kind::Releases);
         let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
@@ -220,8 +218,8 @@ impl Schedule {
         }
     }
 
-    /// The next thing to do, if there is any at `now` that there is room for: what was dirty first comes first,
-    /// and folding before all that follows it.
+    /// Takes the next task that is ready at `now` and for which there is room: the earliest dirty day first, and folds before all
+    /// later steps.
     pub(crate) fn next(&mut self, now: Instant, room: Room) -> Option<Job> {
         let is_ready = |day: &WorkspaceDay| {
             !self.folding.contains(day)
@@ -244,14 +242,14 @@ impl Schedule {
         Some(Job::Step(step.0, step.1, pending))
     }
 
-    /// When a day should be folded, as things stand.
+    /// Instant at which a day should be folded, as of now.
     fn fold_due_at(&self, day: &WorkspaceDay, dirty: &Dirty) -> Instant {
         let is_small = |last: &&Fold| !dirty.is_urgent && dirty.told * SMALL < last.segments;
         let last = self.folds.get(day).filter(is_small);
         last.map_or(dirty.not_before, |last| dirty.not_before.max(last.rests_until))
     }
 
-    /// When there may be something to do that is not ready yet, of what there is room for.
+    /// Earliest instant at which a task may become ready, among tasks for which there is room.
     pub(crate) fn next_at(&self, room: Room) -> Option<Instant> {
         let dirty = self.dirty.iter().filter(|(day, _)| room.to_fold && !self.folding.contains(*day));
         let pending = self.pending.iter();
@@ -260,7 +258,7 @@ impl Schedule {
         dirty.chain(pending.map(|(step, pending)| pending.due_at(step.1, self.made.get(step)))).min()
     }
 
-    /// A day was folded: it is to be evaluated, and its features are to be sketched if it has any.
+    /// Records a folded day, which is then evaluated, and sketched if it has features.
     pub(crate) fn folded(&mut self, day: &WorkspaceDay, done: Dirty, now: Instant, folded: Folded) {
         self.folding.remove(day);
         self.note_fold(day, &folded, now);
@@ -275,7 +273,7 @@ impl Schedule {
     fn note_fold(&mut self, day: &WorkspaceDay, folded: &Folded, now: Instant) {
         let rests_until = now + self.rest.max((folded.took * FOLD_REST).min(LONGEST_FOLD_REST));
         self.folds.insert(day.clone(), Fold { segments: folded.applied.values().sum(), rests_until });
-        // Those that have rested say nothing any more. After a look at all there may be half as many more until the next.
+        // Folds that have rested are of no use any more. Until the next check there may be half as many more.
         if self.folds.len() > MAX_REMEMBERED.max(self.folds_looked_at * 3 / 2) {
             self.folds.retain(|_, last| last.rests_until > now);
             self.folds_looked_at = self.folds.len();
@@ -303,7 +301,7 @@ impl Schedule {
         }
     }
 
-    /// A day could not be folded now; it is tried again.
+    /// Schedules a day again that could not be folded now.
     pub(crate) fn not_folded(&mut self, day: &WorkspaceDay, dirty: Dirty, now: Instant) {
         self.folding.remove(day);
         let mark = dirty.mark;
@@ -311,13 +309,13 @@ impl Schedule {
         self.release(mark);
     }
 
-    /// A day cannot be folded.
+    /// Gives up a day that cannot be folded.
     pub(crate) fn gave_up_folding(&mut self, day: &WorkspaceDay, dirty: &Dirty) {
         self.folding.remove(day);
         self.release(dirty.mark);
     }
 
-    /// A step was made for a day, or cannot be.
+    /// Records a step that was made for a day, or cannot be.
     pub(crate) fn made(
         &mut self,
         step: &(WorkspaceDay, Step),
@@ -334,7 +332,7 @@ impl Schedule {
         }
     }
 
-    /// A step could not be made for a day now; it is tried again, with what was folded since.
+    /// Schedules a step again that could not be made now, with everything folded since.
     pub(crate) fn not_made(&mut self, step: &(WorkspaceDay, Step), pending: Pending, now: Instant) {
         self.stepping.remove(step);
         match self.pending.get_mut(step) {
@@ -352,13 +350,13 @@ impl Schedule {
         }
     }
 
-    /// How many days are folded and not evaluated.
+    /// Number of days that are folded and not evaluated.
     pub(crate) fn unevaluated(&self) -> usize {
         let is_evaluation = |(_, step): &&(WorkspaceDay, Step)| *step == Step::Evaluate;
         self.pending.keys().chain(&self.stepping).filter(is_evaluation).count()
     }
 
-    /// How many days are not folded yet, how many changes announced them, and since when the oldest waits.
+    /// Number of days that are not folded yet, number of changes that announced them, and instant since which the oldest waits.
     pub(crate) fn backlog(&self) -> (usize, u64, Option<Instant>) {
         let told = self.dirty.values().map(|dirty| dirty.told).sum();
         let oldest = self.dirty.values().map(|dirty| dirty.since).min();
@@ -366,7 +364,7 @@ impl Schedule {
     }
 }
 
-/// What came of folding a day.
+/// Result of folding a day.
 #[derive(Debug)]
 pub(crate) struct Folded {
     pub(crate) version: u32,
@@ -374,12 +372,12 @@ pub(crate) struct Folded {
     pub(crate) events: u64,
     pub(crate) grown: bool,
     pub(crate) has_features: bool,
-    /// How long that took.
+    /// Duration of the fold.
     pub(crate) took: Duration,
 }
 
 impl Pending {
-    /// When the step should be made, as things stand.
+    /// Instant at which the step should be made, as of now.
     fn due_at(&self, step: Step, last: Option<&Made>) -> Instant {
         let first = (self.changed + QUIET).min(self.since + FIRST).max(self.not_before);
         let last = match (step, last) {
@@ -613,14 +611,14 @@ mod tests {
         now += took * FOLD_REST;
         schedule.mark_grown(log(&day(1), 0), now);
         let (day, dirty) = fold(&mut schedule, now);
-        // As when a history was loaded.
+        // Duration of the load of a history.
         schedule.folded(&day, dirty, now, Folded { took: Duration::from_secs(600), ..of_many() });
         schedule.mark_grown(log(&day, 0), now);
         assert_eq!(schedule.next_at(Room { to_step: false, ..ALL }), Some(now + LONGEST_FOLD_REST));
     }
 
-    /// A day that grows by one segment after the other is evaluated so rarely that all evaluations
-    /// together read at most three times what one reads in the end.
+    /// A day that grows by one segment after the other is evaluated so rarely that all evaluations together read at most three
+    /// times the rows of a single one at the end.
     #[test]
     fn evaluating_a_growing_day_costs_at_most_three_passes() {
         let mut now = Instant::now();

@@ -1,4 +1,4 @@
-//! How far behind everything is, and what the last days warn of: read from the table, so that any process can say it.
+//! Status: lags, and warnings of the last days, read from the table, so that any process can report them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,57 +24,57 @@ use crate::{
     warnings::{Warnings, warnings},
 };
 
-/// How many logs that are behind are looked at for their age; of more, the first in order are.
+/// Maximum logs that are behind whose age is read; the first in order, if there are more.
 const MAX_AGES: usize = 1_000;
 
-/// Logs of days of so many seconds ago or later are looked at for times that are ahead.
+/// Age in seconds up to which logs of days are checked for times that are ahead.
 const AHEAD_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// How a workspace is doing.
+/// Status of a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkspaceStatus {
-    /// Its path.
+    /// Path of the workspace.
     pub path: String,
-    /// Its id.
+    /// Id of the workspace.
     pub id: Id,
-    /// The version of its projections that is read.
+    /// Active version of its projections.
     pub version: u32,
-    /// The version that a rebuild is writing.
+    /// Version that a rebuild is writing.
     pub building: Option<u32>,
-    /// Segments that are not folded.
+    /// Number of segments that are not folded.
     pub lag_segments: u64,
-    /// For how many seconds the oldest of them has been in the log.
+    /// Seconds for which the oldest of them has been in the log.
     pub lag_seconds: f64,
-    /// Days that have such segments.
+    /// Number of days with such segments.
     pub dirty_days: usize,
-    /// Days whose evaluation covers less than their rollup.
+    /// Number of days whose evaluation covers less than their rollup.
     pub unevaluated_days: usize,
-    /// Segments that stop their log or their day's evaluation, or a rebuild.
+    /// Number of segments that stop their log or their day's evaluation, or a rebuild.
     pub dead_letters: usize,
-    /// Projections that cannot be written, and what cannot be done for the workspace.
+    /// Number of projections that cannot be written, and of failed tasks of the workspace.
     pub unwritten: usize,
-    /// Segments that were left out.
+    /// Number of segments that were left out.
     pub skipped: usize,
-    /// Up to which days small segments were merged, and how much was.
+    /// Days up to which small segments were merged, and amounts of that.
     pub compacted: Compacted,
-    /// What the evaluations of the last days warn of; `None`, when no day is projected.
+    /// Warnings of the evaluations of the last days; `None`, when no day is projected.
     pub warnings: Option<Warnings>,
 }
 
-/// How everything is doing.
+/// Status of everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// The workspaces, by age.
+    /// Workspaces, by age.
     pub workspaces: Vec<WorkspaceStatus>,
-    /// The workers that were there in the last hour.
+    /// Workers that were there in the last hour.
     pub workers: Vec<Heartbeat>,
-    /// The leases of the stream.
+    /// Leases of the stream.
     pub leases: Vec<Lease>,
-    /// Who sweeps.
+    /// Worker that sweeps.
     pub sweeper: Option<String>,
 }
 
-/// Looks at everything. It costs what a sweep costs, and for each workspace the evaluations of a week.
+/// Reads the status. It costs as much as a sweep, and for each workspace the evaluations of a week.
 ///
 /// # Errors
 /// Errors of the table.
@@ -106,7 +106,7 @@ async fn workspace_status(
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
-    // Of what is read: what the next version leaves out is in today's figures.
+    // Counted in the active version: segments that the next version leaves out are in the present figures.
     let is_left_out =
         |letter: &&DeadLetter| letter.state == LetterState::Skipped && letter.version == found.version;
     let skipped = letters.iter().filter(is_left_out).count();
@@ -129,7 +129,7 @@ async fn workspace_status(
     })
 }
 
-/// For how long the first segment that is not folded has been in each log that is behind; of the first thousand of them.
+/// Reads the time for which the first unfolded segment has been in each log that is behind; for the first thousand logs.
 pub(crate) async fn ages(
     table: &dyn Table,
     behind: &Behind,
@@ -145,8 +145,8 @@ pub(crate) async fn ages(
     Ok(ages)
 }
 
-/// By how much the log that is furthest ahead of `now` says that its last segment was appended later, of the logs of a workspace
-/// of the last week; `None`, when none is. No segment of a log says an earlier time than the one before it.
+/// Finds the log whose last segment has a time of append furthest ahead of `now`, and by how much, among the logs of a workspace
+/// of the last week; `None`, when none is. No segment of a log has an earlier time than the one before it.
 ///
 /// # Errors
 /// Errors of the table.
@@ -160,7 +160,7 @@ pub async fn ahead(table: &dyn Table, workspace: &Id, now: Timestamp) -> Result<
     Ok(furthest.filter(|(ahead, _)| !ahead.is_zero()).map(|(ahead, log)| (log, ahead)))
 }
 
-/// When a segment was appended, in microseconds since 1970, if it says so.
+/// Reads the time at which a segment was appended, in microseconds since 1970, if it is stored.
 async fn appended_at(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<i64>> {
     let query = table::Query::table(key::segments_between(log, seq, seq)).only(&["appended_at"]);
     let page = table.query(&query).await?;

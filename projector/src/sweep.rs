@@ -1,4 +1,4 @@
-//! The sweep: compares the logs with what was folded, and finds what no change announced.
+//! Sweep: compares the logs with the projections, and finds unannounced segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use crate::{
     features,
 };
 
-/// What is behind in a workspace.
+/// Segments and days behind in a workspace.
 #[derive(Debug, Default)]
 pub struct Behind {
-    /// How many days are projected at all.
+    /// Number of days that are projected at all.
     pub days: usize,
-    /// Logs that are longer than what is folded of them, and the first segment that is not folded.
+    /// Logs that are longer than their folded part, each with its first unfolded segment.
     pub logs: BTreeMap<LogId, u64>,
-    /// How many segments are not folded.
+    /// Number of unfolded segments.
     pub segments: u64,
     /// Days whose evaluation covers less than their rollup, or not the definitions that concern it.
     pub evaluations: BTreeSet<WorkspaceDay>,
@@ -33,10 +33,10 @@ pub struct Behind {
     pub features: BTreeSet<WorkspaceDay>,
 }
 
-/// Finds what is behind in a workspace, in the version of its projections that is read: on all days.
+/// Finds everything that is behind in a workspace, in the active version of its projections: on all days.
 ///
-/// It reads one key for each log, a page at a time what the rollups and evaluations cover, and
-/// which version is active; and the definitions. It skips from log to log, so it finds unannounced lanes.
+/// It reads one key for each log, the coverage of the rollups and evaluations a page at a time, the active version, and the
+/// definitions. It skips from log to log, so it finds unannounced lanes.
 ///
 /// # Errors
 /// Errors of the table.
@@ -44,7 +44,7 @@ pub async fn sweep(table: &dyn Table, workspace: &Id) -> Result<Behind> {
     sweep_version(table, active::load(table, workspace).await?.version, workspace).await
 }
 
-/// Finds what is behind in one version of a workspace's projections.
+/// Finds everything that is behind in one version of a workspace's projections.
 ///
 /// # Errors
 /// Errors of the table.
@@ -54,8 +54,8 @@ pub async fn sweep_version(table: &dyn Table, version: u32, workspace: &Id) -> R
     Ok(comparison.behind)
 }
 
-/// Finds what is behind on the days from `first` on, and on some days before it. Where nothing was appended
-/// on those, that is one read.
+/// Finds everything that is behind on the days from `first` on, and on some days before it. If nothing was appended on these,
+/// that is one read.
 ///
 /// # Errors
 /// Errors of the table.
@@ -78,11 +78,11 @@ pub async fn sweep_days(
     Ok(comparison.behind)
 }
 
-/// What was compared of a workspace so far.
+/// Comparison of a workspace.
 struct Comparison<'a> {
     table: &'a dyn Table,
     workspace: &'a Id,
-    /// Read when they are first needed.
+    /// Definitions, read when they are first needed.
     definitions: Option<Definitions>,
     behind: Behind,
 }
@@ -99,7 +99,7 @@ impl<'a> Comparison<'a> {
         self.behind.days += rollups.len();
         let end = segments.to.clone();
         let mut rest = segments;
-        // From each log it looks right behind what is folded: what stands there is the next log, or not folded.
+        // For each log it reads right behind the folded part: the segment there begins the next log, or is not folded.
         while let Some((log, seq)) = scan::first_within(self.table, rest).await? {
             let applied = rollups.get(&log.day);
             let folded = applied.and_then(|applied| applied.get(&log.name())).copied().unwrap_or(0);
@@ -137,7 +137,7 @@ impl<'a> Comparison<'a> {
         }
         let all: BTreeSet<Day> = unevaluated.iter().chain(&unsketched).map(|day| day.day).collect();
         if let (Some(first), Some(last)) = (all.first(), all.last()) {
-            // What has expired cannot be read any more.
+            // Expired days cannot be read any more.
             let gone = expired::days(self.table, self.workspace, *first, *last).await?;
             for days in [&mut unevaluated, &mut unsketched] {
                 days.retain(|day| !gone.contains(&day.day));
@@ -149,21 +149,21 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What the projections of a workspace cover, by day.
+/// Coverage of the projections of a workspace, by day.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Covered {
     pub(crate) rollups: BTreeMap<Day, Applied>,
     pub(crate) evaluations: BTreeMap<Day, Applied>,
-    /// The breakdowns by feature, of the days that have features.
+    /// Coverage of the breakdowns by feature, for the days that have features.
     pub(crate) features: BTreeMap<Day, Applied>,
 }
 
-/// What the projections of a workspace cover.
+/// Reads the coverage of the projections of a workspace.
 pub(crate) async fn applied(table: &dyn Table, version: u32, workspace: &Id) -> Result<Covered> {
     applied_within(table, key::all_projections(workspace, version)).await
 }
 
-/// What the projections in a range cover.
+/// Reads the coverage of the projections in a range.
 async fn applied_within(table: &dyn Table, range: KeyRange) -> Result<Covered> {
     let mut covered = Covered::default();
     let query = Query::table(range).only(COVERAGE);
@@ -173,10 +173,10 @@ async fn applied_within(table: &dyn Table, range: KeyRange) -> Result<Covered> {
             Projection::Rollup => &mut covered.rollups,
             Projection::Evaluation => &mut covered.evaluations,
             Projection::Features => &mut covered.features,
-            // Written before its rollup or its head: what those cover, it does as well.
+            // Written before its rollup or its head, and so covers at least as much.
             Projection::Breakdown(_) | Projection::EvaluationPart(..) => continue,
         };
-        // One that cannot be read is as one that is not there: folding its day says what is wrong.
+        // An unreadable projection counts as a missing one: folding its day reports the fault.
         if let Ok(applied) = Projected::applied_of(&item) {
             of.insert(day, applied);
         }

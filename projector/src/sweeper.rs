@@ -1,10 +1,10 @@
-//! When to sweep: at the start, when it is demanded, when a workspace's active version changes, and now and
-//! then by the one worker that has the lease of it; and what.
+//! Sweeper: sweeps at the start, on demand, when a workspace's active version changes, and periodically in the one worker that
+//! has the lease of it.
 //!
-//! After a gap, and where a shard is read from its newest position, all days are compared: the changes before
-//! were not read. The table keeps the demand for that ([`crate::full_sweep`]). At the start and periodically it is the latest days, those that were worked on since, and
-//! all days of the workspaces whose turn it is ([`crate::rotation`]). What a sweep finds is scheduled at once. A failure of
-//! the table has only the workspaces tried again in which it happened.
+//! After a gap, and when a shard is read from its newest position, all days are compared: the changes before were not read. The
+//! table keeps the demand for that ([`crate::full_sweep`]). At the start and periodically, a sweep compares the latest days,
+//! those with work since, and all days of the workspaces whose turn it is ([`crate::rotation`]). Its findings are scheduled at
+//! once. After a failure of the table only the affected workspaces are tried again.
 
 mod tasks;
 
@@ -33,17 +33,17 @@ use crate::{
     sweep::{Behind, sweep_days, sweep_version},
 };
 
-/// How long to wait after a failure of the table.
+/// Time to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How many workspaces are swept at once: with short reads, between which those of folds have their turn.
+/// Number of workspaces swept at once: with short reads, between which the reads of folds have their turn.
 const WORKSPACES_AT_ONCE: usize = 4;
 
-/// From how many hours on a clock that is ahead of the table's time is reported.
+/// Hours from which on a clock that is ahead of the table's time is reported.
 const TOLERATED_HOURS: i64 = 24;
 
 impl Shared {
-    /// Says when this clock is far ahead of the time by which expired days are deleted.
+    /// Warns when this clock is far ahead of the time by which expired days are deleted.
     async fn compare_clocks(&self) -> Result<()> {
         let Some(time) = counted::load(&*self.table).await? else { return Ok(()) };
         let hours = (self.now().micros() - time.at.micros()) / 3_600_000_000;
@@ -77,7 +77,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sweeps some workspaces until each was; returns how many segments are behind.
+    /// Sweeps some workspaces until all are done; returns the number of segments behind.
     async fn sweep_some(&self, mut todo: Vec<Id>, whole: &BTreeSet<Id>, mark: u64) -> u64 {
         let mut older = BTreeMap::<Id, BTreeSet<Day>>::new();
         let of_these: BTreeSet<&Id> = todo.iter().collect();
@@ -114,13 +114,13 @@ impl Shared {
         segments
     }
 
-    /// Sweeps a workspace and does what is to be done in it now and then; returns how many segments are behind.
+    /// Sweeps a workspace and does its periodic tasks; returns the number of segments behind.
     ///
     /// # Errors
     /// Errors of the table that may pass. Other errors are reported, and hold up no other workspace.
     async fn tend(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>, mark: u64) -> Result<u64> {
         let tending = async {
-            // Also after a restart it is known what could not be done.
+            // Counted also after a restart, so that failures are known.
             self.count_letters(workspace).await?;
             let sweeping = self.sweep_one(workspace, is_whole, older, mark);
             let behind = self.noted(workspace, OfWorkspace::Sweep, sweeping).await?.unwrap_or(0);
@@ -165,8 +165,8 @@ impl Shared {
         Ok(segments)
     }
 
-    /// Has folded and evaluated what is behind, before the mark of the sweep is settled. What is behind in a log has waited for as long
-    /// as its age says, whether a worker was there to see it or not.
+    /// Schedules the findings of a sweep to be folded and evaluated, before its mark is settled. A segment behind in a log has
+    /// waited for its full age, with or without a worker to see it.
     fn schedule_found(&self, behind: Behind, ages: &BTreeMap<LogId, Duration>, mark: u64) {
         let now = Instant::now();
         let mut schedule = self.schedule();
@@ -181,7 +181,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Has written again what could not be written, of whichever day.
+    /// Schedules projections that could not be written, of any day.
     fn schedule_unwritten(&self, workspace: &Id, mark: u64) {
         let unwritten: Vec<WorkspaceDay> = {
             let known = lock(&self.unwritten);
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     async fn answer(&self, requests: &[Request]) -> Result<()> {
-        // Under the oldest mark: nothing that any of these sweeps stands for is settled before.
+        // Under the oldest mark: nothing that depends on any of these sweeps is settled before.
         let Some(mark) = requests.iter().map(|request| request.mark).min() else { return Ok(()) };
         let has = |wanted: Extent| requests.iter().any(|request| request.extent == wanted);
         let whole = requests.iter().filter_map(|request| match &request.extent {
@@ -213,7 +213,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Goes on with the sweep that the table demands, by some workspaces; whether there are more.
+    /// Goes on with the demanded sweep, by some workspaces. Returns whether there are more.
     ///
     /// # Errors
     /// Errors of the table. Called again, it goes on.
@@ -247,7 +247,7 @@ impl Shared {
         Ok(false)
     }
 
-    /// Begins the sweep that the table demands, unless it is that one already.
+    /// Begins the demanded sweep, unless it is already going on.
     async fn look_up(&self, sweep: &mut Option<FullSweep>) -> Result<()> {
         let demand = full_sweep::load(&*self.table, self.now()).await?;
         let Some(demand) = demand else { return Ok(()) };
@@ -298,7 +298,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
         tokio::select! {
             biased;
             () = shared.sweep.notified() => {}
-            // What it found is not written yet.
+            // Its findings are not written yet.
             () = tokio::time::sleep(RETRY_AFTER), if full.is_some() => {}
             () = tokio::time::sleep_until(periodic) => {
                 periodic = Instant::now() + shared.options.sweep_every;

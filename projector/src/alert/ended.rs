@@ -1,4 +1,5 @@
-//! Rules that were deleted, or whose judgement is taken back. Those who were told that one fires are told that this is over; then it is forgotten where it stood.
+//! Rules that were deleted, or whose judgement is taken back. All who were notified that one fires are notified of the end; then
+//! its standing is deleted.
 
 use catalog::{Alert, Alerts, CrossedRule, Judged, alert_item, model_of_alert};
 use event::{Day, Id, Result, Timestamp};
@@ -8,21 +9,21 @@ use table::{Condition, Pages, Query, Table, Write, query_all, unless_overtaken};
 
 use crate::deliver;
 
-/// A rule that was judged, and is not there any more or begins again.
+/// Rule that was judged, and was deleted or begins again.
 pub(super) struct Ended<'a> {
     pub(super) table: &'a dyn Table,
     pub(super) workspace: &'a Id,
-    /// What the workspace watches now.
+    /// Alert rules and webhooks of the workspace now.
     pub(super) alerts: &'a Alerts,
     pub(super) name: &'a str,
-    /// Why it does not fire any more.
+    /// Reason that it does not fire any more.
     pub(super) why: &'static str,
     pub(super) now: Timestamp,
 }
 
 impl Ended<'_> {
-    /// Tells that it does not fire any more, if it did, and forgets where it stood, unless there is another rule of its name, which goes
-    /// on in its item. Returns where it stands then, and whether something was told.
+    /// Reports that it does not fire any more, if it did, and deletes its standing, unless another rule of its name uses the
+    /// item. Returns the standing after that, and whether anything was reported.
     pub(super) async fn settle(&self, judged: Judged, has_successor: bool) -> Result<(Judged, bool)> {
         let told = match judged.standing.state {
             State::Firing => self.tell(judged).await?,
@@ -37,11 +38,12 @@ impl Ended<'_> {
         Ok((judged, is_told))
     }
 
-    /// Tells that it does not fire any more; where it stands then. `None`, when somebody else was quicker, or nobody was told that it fires.
+    /// Reports that it does not fire any more, and returns the standing after that. `None`, when another process was quicker, or
+    /// nobody was notified that it fires.
     async fn tell(&self, judged: Judged) -> Result<Option<Judged>> {
         let Self { table, workspace, name, .. } = *self;
         let Some(fired) = self.fired(judged).await? else { return Ok(None) };
-        // As when a rule crosses: where it stands, the crossing, the alert and the deliveries are one write.
+        // Written as for a crossing: the standing, the crossing, the alert and the deliveries are one write.
         let after =
             Judged { ver: judged.ver + 1, standing: Standing { state: State::Resolved, days: 0 }, ..judged };
         let mut writes = vec![Write::Put(after.to_item(workspace, name), Condition::unchanged(judged.ver))];
@@ -53,7 +55,7 @@ impl Ended<'_> {
         Ok(written.map(|()| after))
     }
 
-    /// That it began to fire.
+    /// Finds the crossing at which it began to fire.
     async fn fired(&self, judged: Judged) -> Result<Option<CrossedRule>> {
         let own = format!("/{}/{}", self.name, judged.created_at.micros());
         let earlier = key::crossings(self.workspace, Day::FIRST, judged.day);
@@ -67,12 +69,12 @@ impl Ended<'_> {
         Ok(None)
     }
 
-    /// The writes by which those are told that it is over who were told that it fires.
+    /// Writes that notify all who were notified that it fires of the end.
     async fn told(&self, judged: Judged, fired: &CrossedRule) -> Result<Vec<Write>> {
         let Self { table, workspace, name, now, .. } = *self;
-        // Before all that is told of a rule of its name that came since.
+        // Set before all reports about a later rule of its name.
         let at = Timestamp::from_micros(now.micros() - 1).unwrap_or(now);
-        // Behind all days on which it crossed.
+        // Set behind all days on which it crossed.
         let day = fired.day.next().map_or(fired.day, |next| next.max(now.day()));
         let over = CrossedRule {
             rule: name.to_owned(),

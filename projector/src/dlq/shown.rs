@@ -1,4 +1,4 @@
-//! The letters that operators are shown: those of the version that is read, and of the one that is built.
+//! Letters shown to operators: those of the active version, and of the one being built.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use table::Table;
 
 use super::{DeadLetter, LetterState, find_version, list_version};
 
-/// All dead letters of a workspace, in the version that is read and in the one that is built: one for each segment.
+/// Lists all dead letters of a workspace, in the active version and in the one being built: one for each segment.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -19,7 +19,7 @@ pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> 
     list_of(table, active::load(table, workspace).await?, workspace).await
 }
 
-/// The same, when it is known which versions those are.
+/// Lists the letters when these versions are known.
 pub(crate) async fn list_of(table: &dyn Table, found: Active, workspace: &Id) -> Result<Vec<DeadLetter>> {
     let mut letters: BTreeMap<String, DeadLetter> = BTreeMap::new();
     for version in versions(found) {
@@ -32,13 +32,13 @@ pub(crate) async fn list_of(table: &dyn Table, found: Active, workspace: &Id) ->
     Ok(letters.into_values().collect())
 }
 
-/// The version that is read, and then the one that is built.
+/// Active version, and then the one being built.
 fn versions(found: Active) -> impl Iterator<Item = u32> {
     std::iter::once(found.version).chain(found.building)
 }
 
-/// Which letter of a segment an operator is shown: one that stops something, then that of the refusal whose skip leaves
-/// the segment out of more, then that of the version that is read.
+/// Chooses the letter of a segment to show: one that stops something first, then the one of the refusal whose skip leaves the
+/// segment out of more, then the one of the active version.
 fn first_of(active: Option<DeadLetter>, building: Option<DeadLetter>) -> Option<DeadLetter> {
     let weight = |letter: &DeadLetter| (letter.state == LetterState::Stopped, letter.refused);
     match (active, building) {
@@ -47,7 +47,7 @@ fn first_of(active: Option<DeadLetter>, building: Option<DeadLetter>) -> Option<
     }
 }
 
-/// The dead letter of a segment, in the version that is read or in the one that is built.
+/// Finds the dead letter of a segment, in the active version or in the one being built.
 ///
 /// # Errors
 /// `NotFound`, when it has none.

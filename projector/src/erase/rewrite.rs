@@ -1,4 +1,4 @@
-//! Writes segments again with surrogates in the place of keys.
+//! Rewrites segments with surrogates in the place of keys.
 
 use std::mem::take;
 
@@ -16,13 +16,13 @@ use table::{Item, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Query, Table, W
 use super::look::{Found, kinds, left_of};
 use crate::caught;
 
-/// How many segments are written in a transaction at most, beside the erasure itself.
+/// Maximum segments written in a transaction, beside the erasure itself.
 const MAX_WRITES: usize = MAX_TRANSACTION_WRITES / 2;
 
-/// How many bytes of segments are: with the erasure and its record they stay below the bound of a transaction.
+/// Maximum bytes of these segments: with the erasure and its record they stay below the bound of a transaction.
 const MAX_BYTES: usize = MAX_TRANSACTION_BYTES / 2;
 
-/// Segments that are to be written again in one transaction.
+/// Segments that are rewritten in one transaction.
 #[derive(Default)]
 struct Group {
     writes: Vec<Write>,
@@ -30,11 +30,11 @@ struct Group {
     rows: u64,
 }
 
-/// Writes the segments of a day again, as many at once as a transaction may hold, each with how far the erasure is.
+/// Rewrites the segments of a day, as many at once as a transaction may hold, each time with the progress of the erasure.
 ///
 /// # Errors
-/// `Conflict`, when somebody else was quicker, or a segment is being deleted; `TooLarge`, when a segment without the keys fits no item; those of
-/// the table. It may be called again: what was written has none of the keys any more.
+/// `Conflict`, when another process was quicker, or a segment is being deleted; `TooLarge`, when a segment without the keys fits
+/// no item; those of the table. It may be called again: rewritten segments have none of the keys any more.
 pub(super) async fn rewrite(
     table: &dyn Table,
     catalog: &Catalog,
@@ -61,7 +61,7 @@ async fn rewrite_log(
     group: &mut Group,
 ) -> Result<()> {
     let mut query = Query::table(key::segments_from(log, 0)).as_stored();
-    // The last one that has an item of its own still.
+    // Last segment that still has an item of its own.
     let mut own = 0;
     loop {
         let page = table.query(&query).await?;
@@ -73,7 +73,7 @@ async fn rewrite_log(
                 continue;
             };
             own = seq;
-            // One that fits no item stops the erasure, and does not go on with its key.
+            // A segment that fits no item stops the erasure, which does not go on with the key left in it.
             let Some(Erased { write: rewritten, bytes, rows }) = erased? else { continue };
             if group.writes.len() == MAX_WRITES || group.bytes + bytes > MAX_BYTES {
                 write(catalog, erasure, group).await?;
@@ -89,7 +89,8 @@ async fn rewrite_log(
     }
 }
 
-/// The item without the keys, which holds one segment or several, of which those up to `counted` are counted; an error, when it cannot be read.
+/// Rewrites an item without the keys, which holds one segment or several, of which those up to `counted` are counted; an error,
+/// when it cannot be read.
 fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Option<Erased>>> {
     let erased = match merged::span(&item) {
         Some(_) => merged::erase(&item, (&erasure.keys, erasure.with_values), counted),

@@ -1,4 +1,4 @@
-//! Erasures that nobody carries out: those that were asked for over HTTP, and those whose process died.
+//! Erasures that no process carries out: those requested over HTTP, and those whose process died.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,16 +10,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{Pace, carry_out};
 use crate::shared::Shared;
 
-/// How often it is looked whether there are any.
+/// Time between two searches for such erasures.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// After what time without a sign an erasure is taken for one that nobody carries out.
+/// Time without a sign after which an erasure counts as abandoned.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What was last seen of an erasure, and since when it has been so.
+/// Last seen state of an erasure, and the instant since which it is unchanged.
 type Seen = BTreeMap<(Id, Id), ((i64, i64), Instant)>;
 
-/// Carries out erasures forever, in the one worker that sweeps now and then, one at a time.
+/// Carries out erasures forever, in the one worker that sweeps periodically, one at a time.
 pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
     let mut look = interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -43,7 +43,7 @@ async fn once(shared: &Arc<Shared>, seen: &mut Seen) -> Result<()> {
     seen.retain(|known, _| open.contains(known));
     for (workspace, id) in open {
         let erasure = match shared.catalog.erasure(&workspace, &id).await {
-            // It went with its workspace while it was looked for.
+            // It was deleted with its workspace during the search.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             found => found?,
         };
@@ -56,7 +56,7 @@ async fn once(shared: &Arc<Shared>, seen: &mut Seen) -> Result<()> {
     Ok(())
 }
 
-/// Whether nobody carries out an erasure: it was never begun, or has stood still for long.
+/// Returns whether no process carries out an erasure: it was never begun, or has stood still for long.
 fn is_idle(erasure: &Erasure, seen: &mut Seen) -> bool {
     let now = Instant::now();
     let (ver, beats) = (erasure.ver, erasure.beats);

@@ -1,4 +1,4 @@
-//! What was found as decisions, and decisions as outcomes: pure functions.
+//! Conversion of matches to decisions, and of decisions to outcomes: pure functions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use log::{
 
 use crate::key_filters::of_kind;
 
-/// A digest of what is covered of predictions, and of what is left out.
+/// Digest of the covered predictions, and of the segments left out.
 pub(super) fn digest(covered: &BTreeMap<Day, Applied>, left_out: &BTreeSet<(LogId, u64)>) -> u64 {
     let of_day = |(day, applied): (&Day, &Applied)| {
         let logs = of_kind(applied, Kind::Predictions).into_iter();
@@ -28,7 +28,7 @@ pub(super) fn digest(covered: &BTreeMap<Day, Applied>, left_out: &BTreeSet<(LogI
     key_filter::digest(&all)
 }
 
-/// What a question weighs among those that are looked for together: about as many instants as are held for it, by tens.
+/// Weight of a question among those searched together: about the number of instants held for it, by tens.
 pub(super) fn weight(asked: &Asked) -> usize {
     match asked.judges {
         Judges::Latest => 1,
@@ -36,7 +36,7 @@ pub(super) fn weight(asked: &Asked) -> usize {
     }
 }
 
-/// Questions with their weights, in parts of no more than `most`, unless one alone is heavier.
+/// Splits questions with weights into parts of no more than `most`, unless one alone is heavier.
 pub(super) fn parted<T>(questions: impl IntoIterator<Item = (T, usize)>, most: usize) -> Vec<Vec<T>> {
     let (mut parts, mut sum) = (Vec::<Vec<T>>::new(), 0);
     for (question, weight) in questions {
@@ -52,7 +52,7 @@ pub(super) fn parted<T>(questions: impl IntoIterator<Item = (T, usize)>, most: u
     parts
 }
 
-/// The decisions about rows of which it is known what they judge, or that have waited for too long, when that is so of the segment.
+/// Makes the decisions about rows whose predictions are known, and, if `is_due`, about those that have waited for too long.
 pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestamp) -> Vec<Decision> {
     let empty = || Decision {
         as_of,
@@ -71,7 +71,7 @@ pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestam
         };
         let more: BTreeSet<Day> = judged.iter().map(|at| at.day()).collect();
         let weight = judged.len().max(1);
-        // What is larger than that for itself is decided alone.
+        // A row that exceeds the bounds by itself is decided alone.
         let is_full = size + weight > MAX_DECIDED
             || days.len() + more.iter().filter(|day| !days.contains(*day)).count() > MAX_DECIDED_DAYS;
         if is_full && size > 0 {
@@ -95,7 +95,7 @@ pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestam
     all
 }
 
-/// The outcomes of a decision: the rows that judge something, once for each prediction that they judge.
+/// Outcomes of a decision: the rows that judge something, once for each prediction that they judge.
 pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Columns> {
     let rows = decision.judges.iter();
     let rows: Vec<usize> = rows.flat_map(|(row, judged)| repeat_n(*row as usize, judged.len())).collect();
@@ -107,7 +107,7 @@ pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Colu
         taken.columns.into_iter().map(|column| (column.name.clone(), column)).collect();
     let judged = Values::Time(decision.judges.values().flatten().copied().collect());
     by_name.insert("predicted_at".to_owned(), Column::new("predicted_at", judged));
-    // In the order of the fields, and without what is of pending outcomes alone.
+    // Sorted in the order of the fields, without the fields of pending outcomes alone.
     let columns = Kind::Outcomes.fields().iter().filter_map(|field| by_name.remove(field.name)).collect();
     Ok(Columns { rows: rows.len(), columns })
 }
@@ -161,7 +161,7 @@ mod tests {
         };
         let thousands: Vec<_> = (0..12).map(|row| (row, of(1_000, 1))).collect();
         assert_eq!(sizes(&thousands), [5, 5, 2]);
-        // Of more days than others have together.
+        // More days than others have together.
         let far = [(0, found(1)), (1, of(401, 24 * HOUR)), (2, of(401, 24 * HOUR)), (3, found(1))];
         assert_eq!(sizes(&far), [1, 1, 1, 1]);
     }

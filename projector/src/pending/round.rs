@@ -1,4 +1,4 @@
-//! One look for the predictions of all that waits in a workspace.
+//! One search for the predictions of all waiting outcomes of a workspace.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,14 +25,13 @@ use super::{
 };
 use crate::{key_filters::rolled_up, stages::closed};
 
-/// How far back it is always seen whether predictions have come, in days before the round. Where something that waits looks further, it
-/// is seen further.
+/// Days before the round within which new predictions are always noticed. An outcome with a longer look-back extends it.
 const SEEN_DAYS: i64 = 400 + WAITS_DAYS;
 
-/// The most outcomes that are looked for together, by their [`weight`].
+/// Maximum outcomes searched together, by their [`weight`].
 const WEIGHT_AT_ONCE: usize = 100_000;
 
-/// What is the same for all that is looked for in a round.
+/// Common values of a round.
 pub(super) struct Round<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
@@ -42,28 +41,29 @@ pub(super) struct Round<'a> {
     turn: Turn,
     as_of: Timestamp,
     now: Timestamp,
-    /// Whether what has waited for long enough expires.
+    /// True if outcomes that have waited for long enough expire.
     expires: bool,
-    /// From this day on it was seen what predictions there are.
+    /// First day whose predictions were checked.
     first: Day,
-    /// A digest of what is covered of predictions from then on, and of what is left out.
+    /// Digest of the covered predictions from then on, and of the segments left out.
     of: u64,
-    /// Whether all that waits was looked for when it was the same. Else all of it is: of two outcomes of one key neither is found
-    /// before the other.
+    /// True if all waiting outcomes were searched with the same digest before. Else all are searched: of two outcomes of one key
+    /// neither is matched before the other.
     is_quiet: bool,
 }
 
-/// A segment in hand: its events, and of each row that waits its question.
+/// Segment in work: its events, and the question of each waiting row.
 struct Held {
     segment: PendingSegment,
     waiting: Waiting,
     columns: Columns,
     asked: Vec<(u32, Asked)>,
-    /// Whether all that was asked for so far could be read.
+    /// True if everything read for the questions so far was readable.
     is_told: bool,
 }
 
-/// That another worker is at what waits: it is left to that one. Who went on could append a later outcome before an earlier one of its key.
+/// Sign that another worker processes the waiting outcomes, which are left to it. Going on could append a later outcome before an
+/// earlier one of its key.
 struct Overtaken;
 
 type Step<T> = std::result::Result<T, Overtaken>;
@@ -96,7 +96,7 @@ impl<'a> Round<'a> {
         round.seen().await
     }
 
-    /// The same, having seen what predictions there are, and in which nothing is looked for if nothing has come.
+    /// Checks the present predictions, so that nothing is searched if nothing has come.
     async fn seen(mut self) -> Result<Self> {
         let mut looked = BTreeSet::new();
         let mut is_all = true;
@@ -119,19 +119,20 @@ impl<'a> Round<'a> {
         Ok(self)
     }
 
-    /// The last day of which something may be asked.
+    /// Last day that a question may concern.
     fn last(&self) -> Day {
         self.now.plus_seconds(DAY_SECONDS).day()
     }
 
-    /// The segments that were skipped from a day on.
+    /// Segments that were skipped from a day on.
     async fn left_out(&self, first: Day) -> Result<BTreeSet<(log::key::LogId, u64)>> {
         let counts = |by: &str| by != log::skipped::BY_FEATURES;
         let days = (first, self.last());
         log::skipped::between(self.table, self.workspace, self.version, days, counts).await
     }
 
-    /// Looks for the predictions of some segments, in their order, or carries out what was decided about them before; whether to go on.
+    /// Searches the predictions of some segments, in their order, or carries out earlier decisions about them. Returns whether to
+    /// go on.
     ///
     /// # Errors
     /// Errors of the table, and of `append`; `Corrupt`, after the rest was done.
@@ -163,8 +164,8 @@ impl<'a> Round<'a> {
         corrupt.map_or(Ok(goes_on), Err)
     }
 
-    /// Looks for the predictions of what is held, and settles it; whether to go on. What is found as of one instant is the same in
-    /// however many parts it is looked for.
+    /// Searches the predictions of the held segments, and settles these. Returns whether to go on. The result as of one instant
+    /// does not depend on the division into parts.
     async fn look(&self, mut held: Vec<Held>, resolved: &mut Resolved) -> Result<bool> {
         let Some(first) = held.iter().map(Held::first).min() else { return Ok(true) };
         let left_out = Arc::new(self.left_out(first).await?);
@@ -194,14 +195,15 @@ impl<'a> Round<'a> {
         Ok(true)
     }
 
-    /// Carries out what was decided about a segment, and reads what still waits of it if it is to be looked for.
+    /// Carries out earlier decisions about a segment, and reads the rows that still wait if they are to be searched.
     async fn hold(
         &self,
         segment: PendingSegment,
         mut waiting: Waiting,
         resolved: &mut Resolved,
     ) -> Result<Step<Option<Held>>> {
-        // A worker that died may have left a decision here; what it found was not covered then, and once it is the round is not quiet.
+        // A worker that died may have left a decision here; its predictions were not covered then, and once they are the round is
+        // not quiet.
         if self.is_quiet && !self.is_due(&waiting) {
             resolved.waiting += waiting.left.len() as u64;
             return Ok(Ok(None));
@@ -217,7 +219,7 @@ impl<'a> Round<'a> {
             if expired::load(self.table, &log.workspace, log.day).await?.is_none() {
                 return Err(Error::corrupt(format!("the pending outcomes {segment} are missing")));
             }
-            // Expiry deletes what waits.
+            // Expiry deletes waiting outcomes.
             return Ok(Ok(None));
         };
         for (id, decision) in known {
@@ -233,12 +235,12 @@ impl<'a> Round<'a> {
         Ok(Ok(Some(Held { segment, waiting, columns, asked, is_told: true })))
     }
 
-    /// Whether what is left of a segment has waited for long enough.
+    /// Returns whether the rest of a segment has waited for long enough.
     fn is_due(&self, waiting: &Waiting) -> bool {
         self.expires && waiting.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS) <= self.as_of
     }
 
-    /// Decides what was found of rows of a segment, and what has waited for too long.
+    /// Decides the matched rows of a segment, and those that have waited for too long.
     async fn settle(
         &self,
         held: &mut Held,
@@ -267,7 +269,7 @@ impl<'a> Round<'a> {
         Ok(Ok(()))
     }
 
-    /// Notes how a segment was looked for of which some outcomes still wait.
+    /// Records the search of a segment of which some outcomes still wait.
     async fn note(&self, held: Held, resolved: &mut Resolved) -> Result<()> {
         let from = held.first();
         let Held { segment, mut waiting, is_told, .. } = held;
@@ -276,13 +278,13 @@ impl<'a> Round<'a> {
         }
         resolved.waiting += waiting.left.len() as u64;
         let at = waiting.looked.filter(|looked| looked.of == self.of).map_or(self.now, |looked| looked.at);
-        // What could not be read, or is further back than was seen, is looked for again.
+        // Unreadable rows, and rows beyond the checked days, are searched again.
         let is_all = is_told && from >= self.first && at.plus_seconds(CLOSED_AFTER_SECONDS) <= self.as_of;
         waiting.looked = Some(Looked { at, from, of: self.of, is_all });
         pending::write(self.table, &segment, &mut waiting).await.map(drop)
     }
 
-    /// Has the outcomes of a decision appended, and notes that they are.
+    /// Appends the outcomes of a decision, and records that.
     async fn carry_out(
         &self,
         id: &DecisionId,
@@ -301,12 +303,12 @@ impl<'a> Round<'a> {
 }
 
 impl Held {
-    /// What it weighs among what is looked for together.
+    /// Weight among the segments searched together.
     fn weight(&self) -> usize {
         self.asked.iter().map(|(_, asked)| weight(asked)).sum()
     }
 
-    /// The first day of which something is asked.
+    /// First day that a question concerns.
     fn first(&self) -> Day {
         let first = self.asked.iter().map(|(_, asked)| asked.from).min();
         first.and_then(Timestamp::from_micros).map_or(Day::FIRST, Timestamp::day)

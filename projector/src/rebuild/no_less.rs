@@ -1,4 +1,4 @@
-//! What keeps a new version from becoming the active one: it would show less than the old one does.
+//! Check that keeps a new version from becoming active if it would show less than the old one.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Rebuild<'_> {
-    /// Refuses a new version that covers less of something than the old one did at `point`, or that is
-    /// stopped where the old one is not.
+    /// Refuses a new version that covers less of something than the old one did at `point`, or that is stopped at a segment at
+    /// which the old one is not.
     pub(super) async fn check_no_less(&self, building: u32, point: &Covered) -> Result<()> {
         let found = active::load(self.table, self.workspace).await?;
         if found.version == building {
@@ -51,7 +51,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Which segment keeps a version from covering more of a log, and what an operator can do about it.
+    /// Names the segment that keeps a version from covering more of a log, and the remedies of an operator.
     async fn way_out(&self, building: u32, what: &str, (day, log): (Day, &str)) -> Result<String> {
         let is_it = |letter: &DeadLetter| match letter.refused {
             Refused::Rollup => what == "fold" && letter.log.name() == log,
@@ -59,7 +59,7 @@ impl Rebuild<'_> {
             Refused::Features => what == "sketch",
         };
         let mut letters = self.stopping(building).await?;
-        // What the rollup is not folded past, the evaluation and the breakdown do not cover either.
+        // A segment at which the rollup stops is also not covered by the evaluation and the breakdown.
         letters.retain(|letter| letter.log.day == day);
         letters.sort_by_key(|letter| !is_it(letter));
         Ok(letters.first().map_or_else(String::new, |letter| {
@@ -73,7 +73,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// What rollups or evaluations cover, by day.
+/// Coverage of rollups or evaluations, by day.
 type Days = BTreeMap<Day, Applied>;
 
 fn logs_of(days: &Days) -> impl Iterator<Item = (Day, &String, u64)> {

@@ -1,5 +1,5 @@
-//! What a sweep does for each workspace beside the days that it finds: counters, evaluations at their ages, filters of keys, pending
-//! outcomes, answers of reviewers, comparisons of live releases, expiry. What fails is noted as undone.
+//! Tasks of a sweep for each workspace beside the days that it finds: counters, evaluations at their ages, filters of keys,
+//! pending outcomes, answers of reviewers, comparisons of live releases, expiry. Failures are recorded as undone.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use crate::{
     stages::{self, Made},
 };
 
-/// How many days before today are among the latest.
+/// Number of days before today that count as the latest.
 const LATEST_DAYS: i64 = 3;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 impl Shared {
-    /// Keeps evaluations and rollups as they stood at ages that days have reached.
+    /// Stores evaluations and rollups at the ages that days have reached.
     pub(super) async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
         let making = stages::make(&*self.table, workspace, older, self.now());
         let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
@@ -50,7 +50,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Has answers of reviewers appended that were decided by a process that died before it appended them.
+    /// Appends answers of reviewers that were decided by a process that died before it appended them.
     pub(super) async fn finish_answers(&self, workspace: &Id) -> Result<()> {
         let Some(append) = &self.options.append else { return Ok(()) };
         let finishing = append.finish_answers(workspace);
@@ -61,7 +61,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Finds which predictions outcomes judge that name none.
+    /// Finds the predictions judged by outcomes that name none.
     pub(crate) async fn resolve_pending(
         &self,
         workspace: &Id,
@@ -105,12 +105,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The first of the latest days.
+    /// First of the latest days.
     pub(super) fn first_latest(&self) -> Day {
         self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day()
     }
 
-    /// Deletes what has expired. What is not projected yet waits for a later sweep.
+    /// Deletes expired events. Those not projected yet wait for a later sweep.
     pub(super) async fn expire(&self, workspace: &Id) -> Result<()> {
         let expiring = expire(&*self.table, &self.catalog, workspace, self.now());
         let deleted = self.noted(workspace, OfWorkspace::Expiry, expiring).await?.unwrap_or_default();

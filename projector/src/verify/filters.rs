@@ -1,4 +1,4 @@
-//! Verification of filters of keys: each is that of the keys of the segments that it covers.
+//! Verification of filters of keys: each must match the keys of the segments that it covers.
 
 use event::Result;
 use log::key_filter::{self, At, KINDS};
@@ -7,13 +7,13 @@ use super::DayCheck;
 use crate::key_filters::filter_of;
 
 impl DayCheck<'_> {
-    /// The filters of a day that has its events.
+    /// Verifies the filters of a day that has its events.
     pub(super) async fn filters(&mut self) -> Result<()> {
         for kind in KINDS {
             let at = At { workspace: &self.day.workspace, version: self.version, day: self.day.day, kind };
             let Some(head) = key_filter::head(self.table, at).await? else { continue };
             self.report.filters += 1;
-            // Where keys could not be read there are none, and every query reads the day.
+            // Without readable keys there are no parts, and every query reads the day.
             if head.parts == 0 {
                 continue;
             }

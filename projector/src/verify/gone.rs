@@ -1,5 +1,5 @@
-//! What can be said of a day whose events are gone: its projections must cover what was there when it was
-//! marked, and agree with each other.
+//! Verification of a day whose events are gone: its projections must cover the segments present when it was marked, and agree
+//! with each other.
 
 use event::{Kind, Result};
 use fold::{
@@ -61,7 +61,7 @@ impl DayCheck<'_> {
             ));
         }
         let joined = events + rollup.events(Kind::Outcomes);
-        // What it could not read was left out by an operator.
+        // An operator left out the unreadable segments.
         let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Evaluation]).await?;
         if let Some(rows) = head.rows.filter(|rows| *rows != joined && skipped.is_empty()) {
             self.fault(format_args!("the evaluation was made of {rows} events, the rollup of {joined}"));
@@ -73,7 +73,7 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    /// Each release has predictions in the evaluation if it has events, and no more than those.
+    /// Checks that each release with events has predictions in the evaluation, and no more than these events.
     fn possible(&mut self, evaluation: &Evaluation, counted: &Counted, is_whole: bool) {
         for (name, events) in &counted.releases {
             let found = evaluation.releases.get(name).map_or(0, |release| release.predictions);
@@ -85,7 +85,7 @@ impl DayCheck<'_> {
         }
     }
 
-    /// No part covers more of what is gone than the rollup; what they count by release.
+    /// Checks that no part covers more of the expired events than the rollup. Returns their counts by release.
     async fn gone_parts(&mut self, applied: &Applied) -> Result<Counted> {
         let mut counted = Counted::default();
         for (breakdown, part) in stored_parts(self.table, self.version, self.day, Folding::Rollup).await? {
@@ -108,10 +108,10 @@ impl DayCheck<'_> {
     }
 }
 
-/// Predictions, as the breakdown by release counts them.
+/// Number of predictions, by the breakdown by release.
 #[derive(Default)]
 struct Counted {
     total: u64,
-    /// Of those releases that are kept by name.
+    /// Counts of the releases that are kept by name.
     releases: Vec<(String, u64)>,
 }
