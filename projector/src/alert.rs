@@ -1,6 +1,7 @@
-//! Judges the alert rules of workspaces: each day once, when it is due and projected. Where a rule stands after a day, that it crossed, and
-//! the alert that those who follow the workspace see, and what is to be posted to webhooks ([`crate::deliver`]), are one transaction, under the condition
-//! that nobody else has judged the day. So a crossing is recorded once, whatever ends or begins again, and what was decided stays when figures change later.
+//! Judges the alert rules of workspaces: each day once, when it is due and projected. The standing of a rule after a day, its
+//! crossing, the alert for followers of the workspace, and the deliveries to webhooks ([`crate::deliver`]) are one transaction,
+//! under the condition that no other process has judged the day. So a crossing is recorded once, through all crashes and
+//! restarts, and a decision stays when figures change later.
 
 use std::{collections::BTreeMap, time::Duration};
 
