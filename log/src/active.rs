@@ -1,5 +1,5 @@
-//! Which version of a workspace's projections is read. A rebuild writes the next one beside it, and
-//! then one conditional write makes that the active one.
+//! Active version of a workspace's projections, the one that is read. A rebuild writes the next one beside it, and then one
+//! conditional write makes that the active one.
 
 use event::{Id, Result};
 use table::{Condition, Item, Table};
@@ -9,25 +9,25 @@ use crate::{key, projection::PROJECTION_VERSION};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// Which versions of a workspace's projections there are.
+/// Versions of a workspace's projections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
-    /// Grows by one with each write; 0 when nothing was written yet.
+    /// Number that grows by one with each write; 0 when nothing was written yet.
     pub ver: i64,
-    /// The version that readers use and workers keep up to date.
+    /// Version that readers use and workers keep up to date.
     pub version: u32,
-    /// The version that a rebuild is writing.
+    /// Version that a rebuild is writing.
     pub building: Option<u32>,
-    /// The least version of which something may still be stored.
+    /// Least version of which anything may still be stored.
     pub oldest: u32,
 }
 
 impl Active {
-    /// What holds until the first rebuild.
+    /// Versions until the first rebuild.
     const FIRST: Self =
         Self { ver: 0, version: PROJECTION_VERSION, building: None, oldest: PROJECTION_VERSION };
 
-    /// The item that replaces the one `self` was read from, and the condition under which it may.
+    /// Returns the item that replaces the one `self` was read from, and the condition under which it may.
     pub fn replace(&self, workspace: &Id) -> (Item, Condition) {
         let mut item = Item::new(key::active(workspace))
             .with("v", ITEM_VERSION)
@@ -40,7 +40,7 @@ impl Active {
         (item, Condition::unchanged(self.ver))
     }
 
-    /// What an item says; what holds until the first rebuild, when there is none.
+    /// Decodes an item; without one, returns the versions until the first rebuild.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -59,7 +59,7 @@ impl Active {
     }
 }
 
-/// What is active in a workspace.
+/// Reads the versions of a workspace.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -67,7 +67,7 @@ pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
     Active::of(table.get(&key::active(workspace)).await?.as_ref())
 }
 
-/// What `read` reads of the version of the projections that is the active one, which it returns as well.
+/// Returns the active version of the projections, and the result of `read` for it.
 ///
 /// # Errors
 /// Errors of `read` and of the table, and `Corrupt`.
@@ -79,7 +79,7 @@ pub async fn of_active<T, F: Future<Output = Result<T>>>(
     let mut version = load(table, workspace).await?.version;
     loop {
         let found = read(version).await?;
-        // A rebuild may have made another version the active one, and deleted what was being read.
+        // A rebuild may have made another version the active one, and deleted the one that was being read.
         let now = load(table, workspace).await?.version;
         if now == version {
             return Ok((version, found));

@@ -1,4 +1,4 @@
-//! Which batches a segment holds: small enough to name a thousand single events in a segment.
+//! Batches of a segment, in a form small enough to name a thousand single events.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use segment::bytes::{Checked, Cursor, put_varint};
 
 use crate::indexes;
 
-/// The bytes of a [`BatchId`].
+/// Number of bytes of a [`BatchId`].
 const ID_BYTES: usize = 16;
 
-/// Names a batch inside of the logs of one workspace: 128 bits that its writer derived from the
-/// idempotency key. Two batches of one log never share one.
+/// Name of a batch inside of the logs of one workspace: 128 bits that its writer derived from the idempotency key. Two batches of
+/// one log never share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub [u8; ID_BYTES]);
 
 impl fmt::Display for BatchId {
-    /// 32 hexadecimal digits.
+    /// Writes 32 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// The share of a batch that a segment holds.
+/// Share of a batch that a segment holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPart {
-    /// The batch.
+    /// Id of the batch.
     pub batch: BatchId,
-    /// The index of its first row among the batch's rows for this log.
+    /// Index of its first row among the batch's rows for this log.
     pub first: usize,
-    /// How many rows it is.
+    /// Number of its rows.
     pub rows: usize,
 }
 
-/// The parts as bytes: for each its id, its first row and its rows (both as varints).
+/// Encodes the parts: for each its id, its first row and its rows (both as varints).
 pub(crate) fn encode(parts: &[BatchPart]) -> Vec<u8> {
     let mut out = Vec::with_capacity(parts.len() * (ID_BYTES + 2));
     for part in parts {
@@ -43,7 +43,7 @@ pub(crate) fn encode(parts: &[BatchPart]) -> Vec<u8> {
     out
 }
 
-/// The inverse of [`encode`].
+/// Decodes the output of [`encode`].
 pub(crate) fn decode(bytes: &[u8]) -> Checked<Vec<BatchPart>> {
     let mut cursor = Cursor::new(bytes);
     let mut parts = Vec::with_capacity(bytes.len() / (ID_BYTES + 2));
@@ -57,14 +57,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Checked<Vec<BatchPart>> {
     Ok(parts)
 }
 
-/// Which rows of its chunk each part holds, as bytes: a set for each.
+/// Encodes the rows of its chunk that each part holds: a set for each.
 pub(crate) fn encode_indexes(sets: &[Vec<u32>]) -> Vec<u8> {
     let mut out = Vec::new();
     sets.iter().for_each(|set| indexes::put(&mut out, set));
     out
 }
 
-/// The inverse of [`encode_indexes`]: of each part none, or as many as it has rows.
+/// Decodes the output of [`encode_indexes`]: for each part none, or as many as it has rows.
 pub(crate) fn decode_indexes(bytes: &[u8], parts: &[BatchPart]) -> Checked<Vec<Vec<u32>>> {
     let mut cursor = Cursor::new(bytes);
     let mut sets = Vec::with_capacity(parts.len());

@@ -1,5 +1,5 @@
-//! Up to which day the logs of a workspace were looked at for what can be merged ([`crate::merged`]), at some ages of their days, and how
-//! much was.
+//! Progress of the compaction of a workspace ([`crate::merged`]): the days checked for mergeable segments, at some ages, and the
+//! amounts merged.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::key;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// How often what was merged is noted again when somebody else notes something at the same time.
+/// Maximum number of tries to record progress while other processes record something at the same time.
 const TRIES: usize = 5;
 
-/// The attributes that count.
+/// Attributes that count.
 const MERGED: &str = "merged";
 const DELETED: &str = "deleted";
 
-/// What is known of the compaction of a workspace.
+/// Progress of the compaction of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// By age in days, the last day up to which all were looked at when they had it.
+    /// Last day, by age in days, up to which all days were checked at that age.
     pub until: BTreeMap<u32, Day>,
-    /// How many merged items were written. What a process had not noted yet when it died is not counted.
+    /// Number of merged items written. The count of a process that died before it recorded it is missing.
     pub merged: u64,
-    /// How many items of segments were deleted, since merged items hold them; counted likewise.
+    /// Number of items of segments deleted, since merged items hold them; counted likewise.
     pub deleted: u64,
 }
 
 impl Compacted {
-    /// The last day up to which all were looked at, at whatever age.
+    /// Last day up to which all were checked at any age.
     pub fn last_day(&self) -> Option<Day> {
         self.until.values().max().copied()
     }
 
-    /// That of a workspace: one read.
+    /// Reads the progress of a workspace: one read.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
@@ -58,7 +58,7 @@ impl Compacted {
         Ok(Self { until, merged: count(MERGED)?, deleted: count(DELETED)? })
     }
 
-    /// The item that stores it.
+    /// Encodes it as an item.
     pub fn to_item(&self, workspace: &Id) -> Item {
         let until = self.until.iter().map(|(age, day)| (age.to_string(), Value::from(day.to_string())));
         let item = Item::new(key::compacted(workspace))
@@ -71,8 +71,8 @@ impl Compacted {
             .fold(item, |item, (name, number)| item.with(name, count(number)))
     }
 
-    /// Notes what was done besides what is noted: up to which days, and how much was merged. Nothing is written where it is known. Of two
-    /// that note days at once one may win, which costs reads; counts of both are added.
+    /// Adds this progress to the recorded one: the days, and the amounts merged. Nothing is written if it is known already. If
+    /// two processes record days at once one may win, which costs reads; counts of both are added.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
@@ -94,7 +94,7 @@ impl Compacted {
         Ok(())
     }
 
-    /// The condition that nobody has counted more since.
+    /// Condition that no process has counted more since.
     fn as_counted(&self) -> Condition {
         if *self == Self::default() {
             return Condition::Absent;
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// What a program stored, a later one must read.
+    /// A later program must read the items of an earlier one.
     #[tokio::test]
     async fn the_item_of_version_1_stays_readable() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
@@ -148,7 +148,7 @@ mod tests {
         first.unwrap();
         second.unwrap();
         assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-08", 5, 40));
-        // As when a clock was ahead before.
+        // A clock was ahead before.
         of("2026-06-01", 0, 0).note(&table, &workspace).await.unwrap();
         assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-01", 5, 40));
     }

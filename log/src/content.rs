@@ -1,5 +1,4 @@
-//! The digest of events, by which a batch without an idempotency key is named. It is part of what is stored, so it never
-//! changes.
+//! Digest of events, by which a batch without an idempotency key is named. It is part of stored data, so it never changes.
 
 use std::fmt::Write as _;
 
@@ -8,19 +7,19 @@ use sha2::{Digest, Sha256};
 
 use crate::batch::BatchId;
 
-/// The name in answers of a batch without a key, by the digest of its events.
+/// Name of a batch without a key in answers, by the digest of its events.
 pub fn key(digest: &str) -> String {
     format!("sha256-{digest}")
 }
 
-/// The name inside of the logs of a batch without a key.
+/// Name of a batch without a key inside of the logs.
 pub fn batch(digest: &str) -> BatchId {
     let mut id = [0; 16];
     id.copy_from_slice(&Sha256::digest(key(digest))[..16]);
     BatchId(id)
 }
 
-/// A digest of events, each of which belongs to the day of this number: equal for equal events, whatever format they came in.
+/// Digest of events, each of which belongs to the day of this number: equal for equal events in any format.
 pub fn digest(kind: Kind, columns: &Columns, days: &[i32]) -> String {
     let mut hasher = Sha256::new();
     hasher.update(kind.letter());
@@ -35,7 +34,7 @@ pub fn digest(kind: Kind, columns: &Columns, days: &[i32]) -> String {
     })
 }
 
-/// How many bytes are given to the hash at once: so many stay in the cache.
+/// Number of bytes given to the hash at once, which stay in the cache.
 const STEP_BYTES: usize = 8 * 1024;
 
 fn digest_column(hasher: &mut Sha256, column: &Column) {
@@ -51,14 +50,14 @@ fn digest_column(hasher: &mut Sha256, column: &Column) {
         Values::Text(strings) => digest_texts(hasher, column, strings.iter().map(str::as_bytes)),
         Values::Coded(Coded { codes, dictionary }) => {
             let texts: Vec<&[u8]> = dictionary.iter().map(str::as_bytes).collect();
-            // A null row has the code 0, also where the dictionary is empty.
+            // A null row has the code 0, also with an empty dictionary.
             let text = |code: &u8| texts.get(usize::from(*code)).copied().unwrap_or_default();
             digest_texts(hasher, column, codes.iter().map(text));
         }
     }
 }
 
-/// Entries that all have the same length.
+/// Digests entries that all have the same length.
 fn digest_fixed<T, const N: usize>(hasher: &mut Sha256, values: &[T], bytes: impl Fn(&T) -> [u8; N]) {
     let mut step = [0; STEP_BYTES];
     for values in values.chunks(STEP_BYTES / N) {
@@ -67,7 +66,7 @@ fn digest_fixed<T, const N: usize>(hasher: &mut Sha256, values: &[T], bytes: imp
     }
 }
 
-/// Strings, each after its length; nothing where a row is null.
+/// Digests strings, each after its length; nothing for a null row.
 fn digest_texts<'a>(hasher: &mut Sha256, column: &Column, texts: impl Iterator<Item = &'a [u8]>) {
     let mut step = Vec::with_capacity(2 * STEP_BYTES);
     for (row, text) in texts.enumerate() {

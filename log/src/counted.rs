@@ -1,10 +1,9 @@
-//! The time that the table has counted: by it, and by no clock alone, events are deleted for good.
+//! Time that the table has counted, by which, and by no clock alone, events are deleted for good.
 //!
-//! Workers count minutes by their monotonic clocks ([`CountedTime::after`]): one that saw the item stand still for
-//! a minute adds that minute. The date moves with them towards what the clocks say, by two minutes for each that
-//! was counted at most, and never beyond the least of the clocks. So a clock that is ahead by weeks moves it by one
-//! day in twelve hours, and not at all while a worker with another clock is there; and whatever the clocks say, what
-//! was counted has passed.
+//! Workers count minutes by their monotonic clocks ([`CountedTime::after`]): one that saw the item stand still for a minute adds
+//! that minute. The date moves with them towards the time of the clocks, by at most two minutes for each counted one, and never
+//! beyond the least of the clocks. So a clock that is ahead by weeks moves it by one day in twelve hours, and not at all while a
+//! worker with another clock is there; and with any clocks, the counted time has passed.
 
 use event::{Result, Timestamp};
 use table::{Condition, Item, Table};
@@ -14,27 +13,27 @@ use crate::key;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// How many minutes the date moves at most for each that was counted, so that it catches up after a pause.
+/// Maximum minutes that the date moves for each counted one, so that it catches up after a pause.
 pub const MOST_PER_MINUTE: i64 = 2;
 
-/// The time that the table has counted.
+/// Time that the table has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedTime {
-    /// Grows by one with each write.
+    /// Number that grows by one with each write.
     pub ver: i64,
     /// Minutes that were counted, by monotonic clocks alone.
     pub minutes: i64,
-    /// The date that it has come to. It never moves back.
+    /// Date that it has reached. It never moves back.
     pub at: Timestamp,
 }
 
 impl CountedTime {
-    /// The first of a table, at a date that several witnesses reported.
+    /// First time of a table, at a date that several witnesses reported.
     pub fn first(at: Timestamp) -> Self {
         Self { ver: 1, minutes: 0, at }
     }
 
-    /// The time after `minutes` more, if the least of the clocks says `clocks`.
+    /// Time after `minutes` more, if the least of the clocks is at `clocks`.
     pub fn after(&self, minutes: i64, clocks: Timestamp) -> Self {
         let most = self.at.plus_seconds(minutes * 60 * MOST_PER_MINUTE);
         Self { ver: self.ver + 1, minutes: self.minutes + minutes, at: clocks.min(most).max(self.at) }
@@ -43,7 +42,7 @@ impl CountedTime {
     /// Writes it in place of the one that it came after.
     ///
     /// # Errors
-    /// `Conflict`, when somebody else was quicker; those of the table.
+    /// `Conflict`, when another worker was quicker; those of the table.
     pub async fn write(&self, table: &dyn Table) -> Result<()> {
         let item = Item::new(key::counted_time())
             .with("v", ITEM_VERSION)
@@ -54,7 +53,7 @@ impl CountedTime {
     }
 }
 
-/// The time that the table has counted; `None` before the first worker.
+/// Reads the time that the table has counted; `None` before the first worker.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

@@ -1,8 +1,8 @@
-//! A cut: for each log of a window how far it was read. The log only grows and a segment never changes,
-//! so a second read of the same cut gives the same events, even when more were appended since.
+//! Cut: for each log of a window the position up to which it was read. The log only grows and a segment never changes, so a
+//! second read of the same cut gives the same events, even when more were appended since.
 //!
-//! As text a cut fits into a header: numbers of variable length, packed by zstd where that is shorter,
-//! with a version in front and a checksum behind, in the letters of URLs.
+//! As text a cut fits into a header: numbers of variable length, packed by zstd if that is shorter, with a version in front and a
+//! checksum behind, in the letters of URLs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,20 +16,20 @@ use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 
 use crate::{key::LogId, walk::heads_of};
 
-/// The version of the text.
+/// Version of the text.
 const VERSION: u8 = 1;
 
-/// What stands behind the version: the cut as it is, or packed by zstd.
+/// Form behind the version: the cut unpacked, or packed by zstd.
 const PLAIN: u8 = 0;
 const PACKED: u8 = 1;
 
-/// The most bytes of a cut before it is packed: a bound for what a text may claim to be.
+/// Maximum bytes of an unpacked cut: a bound for the claims of a text.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 const ID_BYTES: usize = 27;
 const CHECKSUM_BYTES: usize = 4;
 
-/// For each log of a window and some kinds the last segment that belongs to an answer.
+/// Last segment that belongs to an answer, for each log of a window and some kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The workspace.
@@ -38,24 +38,24 @@ pub struct Cut {
     pub window: Window,
     /// The kinds of events.
     pub kinds: BTreeSet<Kind>,
-    /// The instant by which definitions are chosen: a closed one.
+    /// Instant by which definitions are chosen: a closed one.
     pub as_of: Timestamp,
-    /// The last segment of each log; of a log that is not named, none.
+    /// Last segment of each log; logs without one are missing.
     pub heads: BTreeMap<LogId, u64>,
-    /// Segments before those that were left out: they could not be read, or an operator skipped them.
+    /// Segments up to these that were left out: they could not be read, or an operator skipped them.
     pub left_out: BTreeSet<(LogId, u64)>,
 }
 
 impl Cut {
-    /// The logs of a day and kind, and how far each is read.
+    /// Logs of a day and kind, each with its last segment read.
     pub fn logs(&self, day: Day, kind: Kind) -> impl Iterator<Item = (&LogId, u64)> {
         heads_of(&self.heads, &self.workspace, day, kind).map(|(log, seq)| (log, *seq))
     }
 
-    /// The cut as bytes, which are the text without its letters.
+    /// Encodes the cut as bytes, which are the text without its letters.
     ///
     /// # Errors
-    /// When it cannot be packed.
+    /// Fails when it cannot be packed.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let plain = self.encode();
         let packed = zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL)
@@ -67,10 +67,10 @@ impl Cut {
         Ok(bytes)
     }
 
-    /// Reads these bytes.
+    /// Decodes these bytes.
     ///
     /// # Errors
-    /// Why they are not those of a cut.
+    /// Reason that they are not those of a cut.
     pub fn from_bytes(bytes: &[u8]) -> Checked<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or("it is too short")?;
         let &[version, how, ref body @ ..] = bytes else { return Err("it is too short".into()) };
@@ -88,7 +88,7 @@ impl Cut {
         Self::decode(&unpacked)
     }
 
-    /// The cut of one who has read nothing yet of a kind, from a day on.
+    /// Creates the cut for a consumer that has read nothing yet of a kind, from a day on.
     pub fn begin(workspace: &Id, kind: Kind, from: Day) -> Self {
         Self {
             workspace: workspace.clone(),
@@ -100,7 +100,7 @@ impl Cut {
         }
     }
 
-    /// What is in either cut. It does not matter which comes first, nor how often.
+    /// Union of two cuts. The order and the number of unions do not matter.
     ///
     /// # Errors
     /// `Invalid`, when they are of different workspaces or kinds.
@@ -153,14 +153,14 @@ impl Cut {
             kinds,
             as_of,
         };
-        // There is one way to write a cut, so a text that says the same in another way is none.
+        // There is one way to write a cut, so another text with the same meaning is refused.
         let is_inside = |log: &LogId| window.contains(log.day) && cut.kinds.contains(&log.kind);
         let is_one = cut.heads.keys().chain(cut.left_out.iter().map(|(log, _)| log)).all(is_inside);
         if is_one && cut.encode() == bytes { Ok(cut) } else { Err("its logs are not in order".into()) }
     }
 }
 
-/// Segments: first the days of all, then the kinds, the lanes and the numbers, which packs better.
+/// Encodes segments: first the days of all, then the kinds, the lanes and the numbers, which packs better.
 fn put_places<'a>(out: &mut Vec<u8>, first: Day, places: impl Iterator<Item = (&'a LogId, u64)> + Clone) {
     put_varint(out, places.clone().count() as u64);
     let mut day = first;
@@ -314,7 +314,7 @@ mod tests {
         plain.push(0);
         assert!(text(&plain).parse::<Cut>().is_err(), "something is left over");
         for at in 0..plain.len() - 1 {
-            // Whatever a changed byte means, it never panics, and what is taken is written as it was read.
+            // Any changed byte never causes a panic, and an accepted cut is written as it was read.
             let mut other = plain[..plain.len() - 1].to_vec();
             other[at] ^= 0x41;
             if let Ok(cut) = text(&other).parse::<Cut>() {
@@ -325,7 +325,7 @@ mod tests {
         assert!(newer.parse::<Cut>().unwrap_err().to_string().contains("its version is 9"));
     }
 
-    /// What a program gave out, a later one must read.
+    /// A later program must read the texts of an earlier one.
     #[test]
     fn the_text_of_version_1_stays_readable() {
         const TEXT: &str = "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1asxAIAoOKdtKCusAYCcG8GAAAAAAAAcHBwcG9vAAECAwABJuIFngvaECbiBQEAbwEDEqQ38A";

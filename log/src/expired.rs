@@ -1,6 +1,5 @@
-//! The days of a workspace whose events are gone. Such a day is marked before its first segment is
-//! deleted, and stays marked for good: what is left of it is not shown, no event is appended to it, and its
-//! missing segments are not taken for a hole.
+//! Days of a workspace whose events are gone. Such a day is marked before its first segment is deleted, and stays marked for
+//! good: its remaining segments are not shown, no event is appended to it, and its missing segments are not taken for a hole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +11,22 @@ use crate::{key, projection::Applied};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// How many minutes ahead of the time that a worker has read another one may have noted something.
+/// Maximum minutes by which another worker's note may be ahead of the time that a worker has read.
 const AHEAD_MINUTES: i64 = 60;
 
-/// A day whose events are gone.
+/// Day whose events are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// The day.
     pub day: Day,
-    /// For each of its logs the last segment, all of which were folded when it was marked.
+    /// Last segment of each of its logs, all of which were folded when it was marked.
     pub heads: Applied,
-    /// When it was marked.
+    /// Time of the mark.
     pub at: Timestamp,
 }
 
 impl Expired {
-    /// The item that stores it.
+    /// Encodes it as an item.
     pub fn to_item(&self, workspace: &Id) -> Item {
         let heads = self.heads.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
         Item::new(key::expired(workspace, self.day))
@@ -58,7 +57,7 @@ fn day_of(item: &Item) -> Result<Day> {
     key::parse_expired(&item.key).ok_or_else(|| item.corrupt("its key is not one of an expired day"))
 }
 
-/// The mark of a day, when its events are gone.
+/// Reads the mark of a day, when its events are gone.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -66,7 +65,7 @@ pub async fn load(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<
     table.get(&key::expired(workspace, day)).await?.as_ref().map(Expired::from_item).transpose()
 }
 
-/// All marks of a workspace, by day.
+/// Reads all marks of a workspace, by day.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -75,7 +74,7 @@ pub async fn all(table: &dyn Table, workspace: &Id) -> Result<Vec<Expired>> {
     items.iter().map(Expired::from_item).collect()
 }
 
-/// The marks of the days from `from` to `to`, by day.
+/// Reads the marks of the days from `from` to `to`, by day.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -84,7 +83,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
     items.iter().map(Expired::from_item).collect()
 }
 
-/// The days from `from` to `to` whose events are gone.
+/// Reads the days from `from` to `to` whose events are gone.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -93,7 +92,7 @@ pub async fn days(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Resu
     query_all(table, query).await?.iter().map(day_of).collect()
 }
 
-/// The latest day whose events are gone.
+/// Reads the latest day whose events are gone.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -110,9 +109,9 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
     }
 }
 
-/// The minute of the table's counted time in which the setting `ver` of a retention was noticed; notes `minute` when
-/// none is noted, or one of a minute that is far from having come: that is of another table, from which the workspace was moved. Of two notes the
-/// later one holds, so that nothing is deleted too early.
+/// Returns the minute of the table's counted time in which the setting `ver` of a retention was noticed; records `minute` when
+/// none is recorded, or one that is far in the future: that is of another table, from which the workspace was moved. The later of
+/// two notes holds, so that nothing is deleted too early.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -130,7 +129,7 @@ pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -
     Ok(minute)
 }
 
-/// Forgets when a retention was noticed: the note of a workspace that was moved is of the time of another table.
+/// Deletes the note of a retention: in a moved workspace it is of the time of another table.
 ///
 /// # Errors
 /// Errors of the table.

@@ -1,13 +1,14 @@
-//! The hand-over: the columns of segments that ingest has put, for the projector of the same process, which then neither reads nor
+//! Handover: the columns of segments that ingest has put, for the projector of the same process, which then neither reads nor
 //! unpacks them.
 //!
-//! The log stays the truth. A segment is handed over after its put has succeeded, with the columns that it packs, so what is folded of them
-//! is to the byte what a reader would fold. What is not here is read: it was put by another process, or there was no room, or it has been
-//! here for too long. So nothing waits for the hand-over, and losing all of it costs reads alone.
+//! The log stays the truth. A segment is handed over after its put has succeeded, with its packed columns, so a fold of them
+//! equals a reader's fold to the byte. Other segments are read: they were put by another process, or there was no room, or they
+//! have been here for too long. So nothing waits for the handover, and losing all of it costs reads alone.
 //!
-//! **Erased keys.** Only an erasure changes a segment. What is handed over says how many keys were erased in its workspace when ingest looked
-//! its keys up ([`ErasedKeys`](crate::erased)), and it is taken only while there are as many: so it has no key that was erased since, and its segment was not
-//! written again. An erasure waits longer before it looks at segments than anything stays here.
+//! **Erased keys.** Only an erasure changes a segment. A handed-over segment holds the number of erased keys in its workspace at
+//! the time when ingest looked its keys up ([`ErasedKeys`](crate::erased)), and it is taken only while that number is unchanged:
+//! so none of its keys was erased since, and its segment was not rewritten. An erasure waits longer before it reads segments than
+//! anything stays here.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,33 +28,33 @@ use tokio::time::Instant;
 
 use crate::{key::LogId, segment_item::Segment};
 
-/// How many bytes are held at most, unless it is set.
+/// Default maximum of bytes held.
 pub const DEFAULT_BYTES: u64 = 64 << 20;
 
-/// How long a segment is held: who has not folded it by then is far behind, or another process folds it.
+/// Time for which a segment is held: a projector that has not folded it by then is far behind, or another process folds it.
 pub const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// What a segment takes beside its columns, and each column beside its values, in bytes: about.
+/// Approximate bytes of a segment beside its columns, and of each column beside its values.
 const SEGMENT_BYTES: u64 = 512;
 const COLUMN_BYTES: u64 = 128;
 
-/// While there is no room, old segments are looked for so often at most.
+/// Minimum time between two searches for old segments while there is no room.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The columns of segments from ingest to the projector of one process. The default holds nothing.
+/// Columns of segments on their way from ingest to the projector of one process. The default holds nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Handover {
     shared: Option<Arc<Shared>>,
 }
 
-/// A segment that was handed over.
+/// Segment that was handed over.
 #[derive(Debug)]
 pub struct Handed {
-    /// Where it stands among the segments of its day and kind.
+    /// Place among the segments of its day and kind.
     pub place: Place,
     /// All its columns, as they were packed.
     pub columns: Arc<Columns>,
-    /// How many keys were erased in its workspace when its keys were looked up.
+    /// Number of erased keys in its workspace when its keys were looked up.
     erased: u64,
     since: Instant,
     _room: Room,
@@ -64,7 +65,7 @@ struct Shared {
     most: u64,
     bytes: Arc<Bytes>,
     held: Mutex<Held>,
-    /// How many segments were taken, which the metric says as well.
+    /// Number of segments taken, as in the metric.
     counted: AtomicU64,
     taken: Counter,
     missed: Counter,
@@ -78,7 +79,7 @@ struct Held {
     looked: Option<Instant>,
 }
 
-/// The bytes of all that is held, by the hand-over or by who took it.
+/// Bytes of everything held, by the handover or by a taker.
 #[derive(Debug)]
 struct Bytes {
     held: AtomicU64,
@@ -95,7 +96,7 @@ impl Bytes {
     }
 }
 
-/// The room of one segment, which it has until nobody holds it any more.
+/// Room of one segment, until nobody holds it any more.
 #[derive(Debug)]
 struct Room {
     bytes: u64,
@@ -109,7 +110,7 @@ impl Drop for Room {
 }
 
 impl Handover {
-    /// One that holds at most so many bytes; with 0 it is switched off.
+    /// Creates a handover of at most `most` bytes; with 0 it is switched off.
     pub fn of(most: u64) -> Self {
         let shared = || Shared {
             most,
@@ -124,13 +125,13 @@ impl Handover {
         Self { shared: (most > 0).then(|| Arc::new(shared())) }
     }
 
-    /// Whether it holds anything at all.
+    /// Returns whether it is switched on.
     pub fn is_on(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Hands a segment over that was put, with the columns that it packs; `erased` keys were erased in its workspace when its keys were
-    /// looked up. Where there is no room it is left to be read.
+    /// Hands over a segment that was put, with its packed columns; `erased` keys were erased in its workspace when its keys were
+    /// looked up. Without room it is left to be read.
     pub fn give(&self, segment: &Segment, columns: &Arc<Columns>, erased: u64) {
         let Some(shared) = &self.shared else { return };
         debug_assert_eq!(segment.ver, 0, "a segment that was written again is not handed over");
@@ -147,13 +148,13 @@ impl Handover {
         of_log.insert(segment.seq, Arc::new(handed));
     }
 
-    /// Whether a log has segments here. Where none has, nothing need be known to take them.
+    /// Returns whether a log has segments here. Without any, taking them needs no further knowledge.
     pub fn has(&self, log: &LogId) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.lock().logs.contains_key(log))
     }
 
-    /// The segments of a log from `first` on, up to `last` and without holes, that are here; none where keys were erased since, of which there
-    /// are `erased` by now. They stay until [`Handover::settle`].
+    /// Returns the segments of a log from `first` on, up to `last` and without holes, that are here; none if keys were erased
+    /// since, of which there are `erased` by now. They stay until [`Handover::settle`].
     pub fn take(&self, log: &LogId, (first, last): (u64, u64), erased: u64) -> Vec<Arc<Handed>> {
         let Some(shared) = &self.shared else { return Vec::new() };
         let held = shared.lock();
@@ -173,7 +174,7 @@ impl Handover {
         }
     }
 
-    /// Forgets the segments of a log up to `last`, which are folded.
+    /// Removes the segments of a log up to `last`, which are folded.
     pub fn settle(&self, log: &LogId, last: u64) {
         let Some(shared) = &self.shared else { return };
         let mut held = shared.lock();
@@ -183,24 +184,24 @@ impl Handover {
         if of_log.is_empty() {
             held.logs.remove(log);
         }
-        // They are let go after the lock.
+        // Dropped after the lock.
         drop(held);
         drop(folded);
     }
 
-    /// Forgets what has been here for too long; to be called every few seconds.
+    /// Removes segments that have been here for too long; to be called every few seconds.
     pub fn forget_old(&self) {
         if let Some(shared) = &self.shared {
             shared.forget_old(Duration::ZERO);
         }
     }
 
-    /// How many segments were taken.
+    /// Number of segments taken.
     pub fn taken(&self) -> u64 {
         self.shared.as_ref().map_or(0, |shared| shared.counted.load(Ordering::Relaxed))
     }
 
-    /// How many bytes are held, by it and by who took something.
+    /// Number of bytes held, by it and by takers.
     pub fn bytes(&self) -> u64 {
         self.shared.as_ref().map_or(0, |shared| shared.bytes.held.load(Ordering::Relaxed))
     }
@@ -216,7 +217,7 @@ impl Shared {
         self.bytes.set(fits).then(|| Room { bytes, of: Arc::clone(&self.bytes) })
     }
 
-    /// Forgets what is too old, unless somebody did so a moment ago.
+    /// Removes old segments, unless that was done a moment ago.
     fn forget_old(&self, every: Duration) {
         let mut held = self.lock();
         if held.looked.is_some_and(|looked| looked.elapsed() < every) {
@@ -232,7 +233,7 @@ impl Shared {
             }
             !of_log.is_empty()
         });
-        // They are let go after the lock.
+        // Dropped after the lock.
         drop(held);
         self.too_old.increment(old.len() as u64);
     }
@@ -250,7 +251,7 @@ mod tests {
         LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane }
     }
 
-    /// A segment of a row, and its columns.
+    /// Creates a segment of a row, and its columns.
     fn segment(lane: u8, seq: u64) -> (Segment, Arc<Columns>) {
         let columns = vec![Column::new("predicted_at", Values::Time(vec![seq as i64]))];
         let columns = Columns { rows: 1, columns };
@@ -315,7 +316,7 @@ mod tests {
         drop(held);
         give(&handover, 0, 5..=5, 0);
         assert_eq!(taken(&handover, (3, 64), 0), [3, 4, 5]);
-        // What nobody takes makes room in the end.
+        // Segments that are never taken make room in the end.
         advance(MAX_AGE).await;
         give(&handover, 1, 1..=3, 0);
         assert!(handover.has(&log(1)) && !handover.has(&log(0)));

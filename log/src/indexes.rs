@@ -1,17 +1,17 @@
-//! Numbers of rows, each set ascending: which rows of a chunk of a file are stored.
+//! Numbers of rows in ascending sets: the stored rows of a chunk of a file.
 
 use segment::bytes::{Checked, Cursor, put_varint};
 
-/// Sets are written as runs,
+/// Form of a set as runs.
 const RUNS: u64 = 0;
-/// or as steps, where that is shorter.
+/// Form of a set as steps, if that is shorter.
 const STEPS: u64 = 1;
 
-/// The most numbers in a set.
+/// Maximum numbers in a set.
 const MAX_INDEXES: usize = 1 << 20;
 
-/// A set as bytes: how many numbers, then if there are any, how they are written, and either runs (the gap
-/// before each, and how many numbers follow its first) or steps (the gap before each number).
+/// Encodes a set: the count of its numbers, then if there are any, the form, and either runs (the gap before each, and the count
+/// of numbers that follow its first) or steps (the gap before each number).
 pub(crate) fn put(out: &mut Vec<u8>, indexes: &[u32]) {
     put_varint(out, indexes.len() as u64);
     if indexes.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn put(out: &mut Vec<u8>, indexes: &[u32]) {
     }
 }
 
-/// The inverse of [`put`].
+/// Decodes the output of [`put`].
 pub(crate) fn take(cursor: &mut Cursor<'_>) -> Checked<Vec<u32>> {
     let count = cursor.varint_at_most(MAX_INDEXES, "the number of rows")?;
     let mut indexes = Vec::new();
@@ -60,17 +60,17 @@ pub(crate) fn take(cursor: &mut Cursor<'_>) -> Checked<Vec<u32>> {
     Ok(indexes)
 }
 
-/// A set by itself.
+/// Encodes a single set.
 pub fn encode(indexes: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, indexes);
     out
 }
 
-/// The inverse of [`encode`].
+/// Decodes the output of [`encode`].
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// Fault of the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Vec<u32>, String> {
     let mut cursor = Cursor::new(bytes);
     match take(&mut cursor) {
@@ -80,7 +80,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<u32>, String> {
     }
 }
 
-/// The runs of a set: the first number of each, and how many follow it.
+/// Runs of a set: the first number of each, and the count of numbers that follow it.
 fn runs(indexes: &[u32]) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for index in indexes {

@@ -1,46 +1,45 @@
-//! A projection as it stands in the table: the state of a fold, the prefix of the logs that it
-//! covers, and the version by which two writers cannot overwrite each other.
+//! Projection in the table: the state of a fold, the prefix of the logs that it covers, and the version by which two writers
+//! cannot overwrite each other.
 
 use std::collections::BTreeMap;
 
 use event::Result;
 use table::{Condition, Item, Key, item::Value};
 
-/// Version of the item around the state. The head of an evaluation whose states stand in items of their
-/// own has the next one ([`crate::evaluated`]).
+/// Version of the item around the state. The head of an evaluation whose states stand in items of their own has the next one
+/// ([`crate::evaluated`]).
 const ITEM_VERSION: i64 = 1;
 
-/// The version of the projections that is written and read.
+/// Version of the projections that is written and read.
 pub const PROJECTION_VERSION: u32 = 1;
 
 /// Version of the items of counters.
 pub const COUNTER_VERSION: i64 = 1;
 
-/// For each log of a day by its name (`p/00`), the last segment that is folded in.
+/// Last folded segment of each log of a day, by its name (`p/00`).
 pub type Applied = BTreeMap<String, u64>;
 
-/// The attributes that say what a projection covers.
+/// Attributes with the coverage of a projection.
 pub const COVERAGE: &[&str] = &["v", "applied"];
 
-/// A rollup or an evaluation, with what it covers.
+/// Rollup or evaluation, with its coverage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projected {
-    /// Grows by one with each write.
+    /// Number that grows by one with each write.
     pub ver: i64,
-    /// The prefix of the day's logs that the state is a fold of.
+    /// Prefix of the day's logs that the state is a fold of.
     pub applied: Applied,
-    /// The state, in a text that is the same for the same prefix, byte for byte.
+    /// State, in a text that is the same for the same prefix, byte for byte.
     pub state: String,
 }
 
 impl Projected {
-    /// Nothing folded yet.
+    /// Creates one with nothing folded yet.
     pub fn empty() -> Self {
         Self { ver: 0, applied: Applied::new(), state: String::new() }
     }
 
-    /// The item that replaces the version of `self` by `state` up to `applied`, and the condition
-    /// under which it may.
+    /// Returns the item that replaces the version of `self` by `state` up to `applied`, and the condition under which it may.
     pub fn replace(&self, key: Key, applied: &Applied, state: String) -> (Item, Condition) {
         let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
         let item = Item::new(key)
@@ -54,14 +53,14 @@ impl Projected {
     /// Reads it from its item.
     ///
     /// # Errors
-    /// `Corrupt`, when the item is no projection, or of a version that is not known.
+    /// `Corrupt`, when the item is no projection, or of an unknown version.
     pub fn from_item(item: &Item) -> Result<Self> {
         let applied = Self::applied_of(item)?;
         Ok(Self { ver: item.int("ver")?, applied, state: item.text("state")?.to_owned() })
     }
 
-    /// Only the prefix that a projection covers, from an item that was read with [`COVERAGE`]: of a rollup, a
-    /// part of a breakdown, or the head of an evaluation.
+    /// Reads only the prefix that a projection covers, from an item that was read with [`COVERAGE`]: of a rollup, a part of a
+    /// breakdown, or the head of an evaluation.
     ///
     /// # Errors
     /// As [`Projected::from_item`].

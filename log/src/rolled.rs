@@ -1,9 +1,10 @@
-//! Rollups as they stood when their day had an age, with the parts of their breakdowns.
+//! Rollups of days at some ages of the days, with the parts of their breakdowns.
 //!
-//! Each is decided once, as the stages of evaluations are ([`crate::staged`]): put under the condition that there is none, and written again only
-//! when keys are erased, or [taken back](take_back) when it was made before its time. It names its parts by the digest of what they say, so a part that did not change from one age to the next stands once: what
-//! outcomes add to a day stands in the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is
-//! empty: nothing of the day was known then.
+//! Each is decided once, as the stages of evaluations are ([`crate::staged`]): put under the condition that there is none, and
+//! rewritten only when keys are erased, or [taken back](take_back) when it was made before its time. It names its parts by the
+//! digest of their content, so a part that did not change from one age to the next stands once: additions of outcomes stand in
+//! the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is empty: no
+//! event of the day was known then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,21 +25,21 @@ use crate::{
 /// Version of the items.
 const VERSION: i64 = 1;
 
-/// How often the rollups of a day are written again, when another one deletes parts of them meanwhile.
+/// Maximum number of tries to rewrite the rollups of a day while another writer deletes parts of them.
 const TRIES: usize = 10;
 
-/// A day's rollup when the day had an age.
+/// Rollup of a day at an age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledStage {
-    /// The prefix of the day's logs that had been appended by then.
+    /// Prefix of the day's logs that had been appended by then.
     pub applied: Applied,
     /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
     pub left_out: BTreeSet<(String, u64)>,
-    /// The rollup, in a text that is the same for the same events.
+    /// Rollup, in a text that is the same for the same events.
     pub rollup: String,
-    /// The rollup that counts the predictions that its features are of; `None` when the day has no features.
+    /// Rollup that counts the predictions of its features; `None` when the day has no features.
     pub features: Option<String>,
-    /// The parts of its breakdowns. What several ages have is held once.
+    /// Parts of its breakdowns. A part of several ages is held once.
     pub parts: BTreeMap<Breakdown, Arc<str>>,
 }
 
@@ -46,7 +47,7 @@ pub struct RolledStage {
 pub type RolledStages = BTreeMap<Day, BTreeMap<u32, RolledStage>>;
 
 impl RolledStage {
-    /// Whether both are of the same segments.
+    /// Returns whether both are of the same segments.
     pub fn is_of_same(&self, other: &Self) -> bool {
         self.applied == other.applied && self.left_out == other.left_out
     }
@@ -75,7 +76,7 @@ impl RolledStage {
         let mut named: BTreeMap<String, u64> = names_of(head)?;
         let mut states = BTreeMap::new();
         for ((breakdown, digest), state) in parts {
-            // Those of other ages are beside them.
+            // Parts of other ages stand beside them.
             if named.get(&breakdown.to_string()) == Some(digest) {
                 states.insert(*breakdown, Arc::clone(state));
                 named.remove(&breakdown.to_string());
@@ -94,7 +95,7 @@ impl RolledStage {
     }
 }
 
-/// The digests of the parts that a head names.
+/// Reads the digests of the parts that a head names.
 fn names_of(head: &Item) -> Result<BTreeMap<String, u64>> {
     if !head.attributes.contains_key("parts") {
         return Ok(BTreeMap::new());
@@ -107,7 +108,7 @@ fn names_of(head: &Item) -> Result<BTreeMap<String, u64>> {
     digests.ok_or_else(|| head.corrupt("`parts` is not digests"))
 }
 
-/// Puts together what was read of some days.
+/// Assembles the rollups of some days from their items.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -131,7 +132,7 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<RolledS
     Ok(stages)
 }
 
-/// The rollups at ages of the days from `from` to `to`: one query.
+/// Reads the rollups at ages of the days from `from` to `to`: one query.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -139,7 +140,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
     assemble(&query_all(table, Query::table(key::rolled_between(workspace, from, to))).await?)
 }
 
-/// The last age in hours of which a day has a rollup: one query.
+/// Reads the last age in hours at which a day has a rollup: one query.
 ///
 /// # Errors
 /// Errors of the table.
@@ -153,8 +154,8 @@ pub async fn last_age(table: &dyn Table, workspace: &Id, day: Day) -> Result<Opt
     Ok(items.iter().filter_map(age).max())
 }
 
-/// Writes a rollup at an age, unless there is one, the events of its day are gone, or an erasure has begun or ended since the turn was read; whether
-/// it was written. Of its parts those are written that `there` has not.
+/// Writes a rollup at an age, unless there is one, the events of its day are gone, or an erasure has begun or ended since the
+/// turn was read. Returns whether it was written. Parts that `there` has are not written.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
@@ -175,11 +176,12 @@ pub async fn write(
     decide(table, turn, (workspace, day), &parts, (head, Condition::Absent)).await
 }
 
-/// Writes the rollups of a day again, of the same events without keys that were erased, unless the events of the day are gone or another erasure was
-/// begun since the turn was read; then deletes the parts that none of them names any more. While an erasure goes on nobody else writes any.
+/// Rewrites the rollups of a day, of the same events without erased keys, unless the events of the day are gone or another
+/// erasure was begun since the turn was read; then deletes the parts that none of them names any more. While an erasure goes on
+/// no other process writes any.
 ///
-/// Two may be at it at once, with different segments left out, and delete what the other one is about to name. So both look at what came of it: who
-/// looks last sees what the other one did, and writes all of it again where a part is missing.
+/// Two processes may do so at once, with different segments left out, and delete parts that the other one is about to name. So
+/// both check the result: the last one to check sees the writes of the other, and rewrites everything if a part is missing.
 ///
 /// # Errors
 /// `Corrupt`, when a part is missing again and again; those of the table.
@@ -202,7 +204,8 @@ pub async fn write_again(
     }
 }
 
-/// Deletes the rollups of a day from an age on, the last one first, and the parts that no other one names: they are to be made again.
+/// Deletes the rollups of a day from an age on, the last one first, and the parts that no other one names: they are to be made
+/// again.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -351,7 +354,7 @@ mod tests {
             let query = Query::table(key::rolled_parts(&workspace, day));
             query_all(&table, query).await.unwrap().len()
         };
-        // What a clock that was ahead made is deleted from an age on, with the parts that no other one names.
+        // Rollups made by a clock that was ahead are deleted from an age on, with the parts that no other one names.
         assert_eq!(parts().await, 4);
         take_back(&table, &workspace, day, 72).await.unwrap();
         assert_eq!((last_age(&table, &workspace, day).await.unwrap(), parts().await), (Some(24), 2));
@@ -368,7 +371,7 @@ mod tests {
         assert!(write_again(&table, Turn::default(), (&workspace, day), &again).await.unwrap());
         assert_eq!(between(&table, &workspace, day, day).await.unwrap()[&day], again);
         assert_eq!(parts().await, 2, "what no age names is gone");
-        // Of a day whose events are gone nothing is decided, and nothing is written again.
+        // For a day whose events are gone nothing is decided, and nothing is rewritten.
         let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
         assert!(!write_again(&table, Turn::default(), (&workspace, day), &stages()).await.unwrap());
@@ -377,7 +380,7 @@ mod tests {
         );
     }
 
-    /// Another one who writes the same day again: its parts come before this one looks for old ones, its heads after.
+    /// Another process writes the same day again: its parts come before this one searches for old ones, its heads after.
     #[derive(Debug)]
     struct Crossed {
         below: SqliteTable,

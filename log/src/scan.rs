@@ -1,4 +1,4 @@
-//! Reading logs: which there are, how long they are, and their segments in order.
+//! Reading logs: their list, their lengths, and their segments in order.
 
 use event::{Day, Error, Id, Kind, Result};
 use table::{KeyRange, Pages, Query, Table, query_all};
@@ -8,17 +8,17 @@ use crate::{
     segment_item::{SUMMARY, Segment},
 };
 
-/// A log and the number of its last segment.
+/// Log and the number of its last segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHead {
     /// The log.
     pub log: LogId,
-    /// Its last segment.
+    /// Number of its last segment.
     pub seq: u64,
 }
 
-/// All logs of a workspace with their heads, in order of day, kind and lane. It skips from log to
-/// log: two small reads for each, however many segments they have.
+/// Reads all logs of a workspace with their heads, in order of day, kind and lane. It skips from log to log: two small reads for
+/// each, however many segments they have.
 ///
 /// # Errors
 /// Errors of the table.
@@ -26,7 +26,7 @@ pub async fn heads(table: &dyn Table, workspace: &Id) -> Result<Vec<LogHead>> {
     heads_within(table, key::segments(workspace)).await
 }
 
-/// The logs of the days before `day` with their heads.
+/// Reads the logs of the days before `day` with their heads.
 ///
 /// # Errors
 /// Errors of the table.
@@ -34,7 +34,7 @@ pub async fn heads_before(table: &dyn Table, workspace: &Id, day: Day) -> Result
     heads_within(table, key::segments_before(workspace, day)).await
 }
 
-/// The logs of the days from `day` on with their heads.
+/// Reads the logs of the days from `day` on with their heads.
 ///
 /// # Errors
 /// Errors of the table.
@@ -42,7 +42,7 @@ pub async fn heads_since(table: &dyn Table, workspace: &Id, day: Day) -> Result<
     heads_within(table, key::segments_since(workspace, day)).await
 }
 
-/// The logs of one day and kind with their heads.
+/// Reads the logs of one day and kind with their heads.
 ///
 /// # Errors
 /// Errors of the table.
@@ -50,7 +50,7 @@ pub async fn heads_of_kind(table: &dyn Table, workspace: &Id, day: Day, kind: Ki
     heads_within(table, key::segments_of_kind(workspace, day, kind)).await
 }
 
-/// The first segment of a range: its log and its number.
+/// Finds the first segment of a range: its log and its number.
 ///
 /// # Errors
 /// Errors of the table.
@@ -58,7 +58,7 @@ pub async fn first_within(table: &dyn Table, range: KeyRange) -> Result<Option<(
     first(table, Query::table(range)).await
 }
 
-/// The last segment of a range: its log and its number.
+/// Finds the last segment of a range: its log and its number.
 ///
 /// # Errors
 /// Errors of the table.
@@ -78,7 +78,7 @@ async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>
     Ok(heads)
 }
 
-/// The first segment's key of a query.
+/// Finds the key of the first segment of a query.
 pub(crate) async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
     let query = query.limit(1).only(&["v"]);
     let mut pages = Pages::of(table, query);
@@ -91,7 +91,7 @@ pub(crate) async fn first(table: &dyn Table, query: Query) -> Result<Option<(Log
     Ok(None)
 }
 
-/// The number of the last segment of a log; 0 when it has none.
+/// Reads the number of the last segment of a log; 0 when it has none.
 ///
 /// # Errors
 /// Errors of the table.
@@ -99,7 +99,7 @@ pub async fn head(table: &dyn Table, log: &LogId) -> Result<u64> {
     Ok(first(table, Query::table(key::segments_from(log, 0)).backward()).await?.map_or(0, |(_, seq)| seq))
 }
 
-/// The first segment of a log, without its events.
+/// Reads the first segment of a log, without its events.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt` for an item that is no segment.
@@ -107,7 +107,7 @@ pub async fn first_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>>
     end_of(table, Query::table(key::segments_between(log, 1, 1))).await
 }
 
-/// The last segment of a log, without its events.
+/// Reads the last segment of a log, without its events.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt` for an item that is no segment.
@@ -115,7 +115,7 @@ pub async fn last_of(table: &dyn Table, log: &LogId) -> Result<Option<Segment>> 
     end_of(table, Query::table(key::segments_from(log, 0)).backward()).await
 }
 
-/// The segment after `seq` in a log, without its events, if there is one already.
+/// Reads the segment after `seq` in a log, without its events, if there is one already.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt` for an item that is no segment.
@@ -134,8 +134,8 @@ async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {
     Ok(None)
 }
 
-/// The segments of a log from `first` to `last`, which are known to be there: all of them, or an error.
-/// So nothing is ever computed of a part of what it says it covers.
+/// Reads the segments of a log from `first` to `last`, which are known to be there: all of them, or an error. So no result ever
+/// covers less than it claims.
 ///
 /// # Errors
 /// `Incomplete`, when one is missing: the events of the day were deleted, or are lost. `Corrupt` for an
@@ -149,7 +149,7 @@ pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> 
     Ok(segments)
 }
 
-/// The error of a log of which fewer segments were `read` than there must be from one to another.
+/// Error of a log with only `read` of the segments that must be there from one to another.
 pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> Error {
     let (wanted, day) = ((last + 1).saturating_sub(first), log.day);
     Error::incomplete(format!(
@@ -158,9 +158,8 @@ pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> E
     ))
 }
 
-/// What there is of a log from `first` on, up to `last` at most and ending before the first hole. It is for
-/// who follows a log and does not know where it ends. A hole is what a read sees that came too early; the
-/// next read goes on from there.
+/// Reads a log from `first` on, up to `last` at most and ending before the first hole. It is for a follower of a log, who does
+/// not know its end. A hole is seen by a read that came too early; the next read goes on from there.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt` for an item that is no segment.
@@ -178,7 +177,7 @@ pub async fn grown(table: &dyn Table, log: &LogId, first: u64, last: u64) -> Res
     Ok(segments)
 }
 
-/// The log of a day with the name `name`, such as `p/00`.
+/// Log of a day with the name `name`, such as `p/00`.
 pub fn log_named(workspace: &Id, day: Day, name: &str) -> Option<LogId> {
     let (kind, lane) = name.split_once('/')?;
     Some(LogId {
@@ -220,7 +219,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Incomplete, "{first} to {last}");
             assert!(error.to_string().contains(&format!("up to {last}, read {read};")), "{error}");
         }
-        // Who follows a log reads up to the hole.
+        // A follower of a log reads up to the hole.
         assert_eq!(grown(&table, &log, 1, u64::MAX).await.unwrap().len(), 2);
     }
 }

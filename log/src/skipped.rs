@@ -1,5 +1,4 @@
-//! Which segments operators skipped: what every reader of a log leaves out. The letters themselves are
-//! the projector's.
+//! Segments that operators skipped, which every reader of a log leaves out. The letters themselves belong to the projector.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +7,26 @@ use table::{Query, Table, query_all};
 
 use crate::key::{self, LogId};
 
-/// The attribute of a dead letter that says what is being done about it.
+/// Attribute of a dead letter with its state.
 pub const STATE: &str = "state";
 
-/// The state of a dead letter whose segment is left out.
+/// State of a dead letter whose segment is left out.
 pub const SKIPPED: &str = "skipped";
 
-/// The attribute of a dead letter that says what refused its segment.
+/// Attribute of a dead letter with the projection that refused its segment.
 pub const REFUSED: &str = "refused";
 
-/// What refused a segment: the fold of the rollup. When it is skipped, every reader leaves it out.
+/// Value of [`REFUSED`] for the fold of the rollup. When the segment is skipped, every reader leaves it out.
 pub const BY_ROLLUP: &str = "rollup";
 
-/// What refused a segment: the evaluation. When it is skipped, what judges predictions leaves it out.
+/// Value of [`REFUSED`] for the evaluation. When the segment is skipped, judgements of predictions leave it out.
 pub const BY_EVALUATION: &str = "evaluation";
 
-/// What refused a segment: the breakdown by feature, which alone leaves it out when it is skipped.
+/// Value of [`REFUSED`] for the breakdown by feature, which alone leaves the segment out when it is skipped.
 pub const BY_FEATURES: &str = "features";
 
-/// The segments from day `from` to day `to` that were skipped in a version of the projections, of those for which
-/// `counts` is true of what refused them.
+/// Reads the segments from day `from` to day `to` that were skipped in a version of the projections, if `counts` is true of the
+/// projection that refused them.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

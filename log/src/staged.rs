@@ -1,10 +1,10 @@
-//! Stages as they stand in the table: the evaluation of a day as it stood when the day had an age.
+//! Stages in the table: the evaluation of a day at an age of the day.
 //!
-//! A stage is decided once: it is put under the condition that there is none, and never written again or deleted, whatever
-//! is folded again later; but an erasure that takes values writes it again, of the same events without these, and one that a clock that was ahead
-//! made before its time is [taken back](take_back). Parts of a large one are written before it, under keys with the digest of all of them, so two
-//! writers cannot mix theirs. Stages of a day are written in the order of their ages; one that is missing before a later
-//! one is empty: nothing of the day was known then.
+//! A stage is decided once: it is put under the condition that there is none, and never rewritten or deleted by a later fold; but
+//! an erasure of values rewrites it, of the same events without these, and a stage that a clock that was ahead made before its
+//! time is [taken back](take_back). Parts of a large one are written before it, under keys with the digest of all of them, so two
+//! writers cannot mix theirs. Stages of a day are written in the order of their ages; one that is missing before a later one is
+//! empty: no event of the day was known then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,39 +19,39 @@ use crate::{
     projection::{Applied, Projected},
 };
 
-/// In the place of an age, of a day with events of which it is stated when they were known: none of its stages counts, since what
-/// was known at an age changes when more of that kind is appended. It is greater than every age.
+/// Mark in the place of an age, for a day with events whose time of knowledge is stated: none of its stages counts, since the
+/// events known at an age change when more of that kind are appended. It is greater than every age.
 const STATED: u32 = 99_999;
 
-/// The form of a stage that is the whole evaluation, and of a part.
+/// Form of a stage that is the whole evaluation, and of a part.
 const WHOLE: i64 = 1;
 
-/// The form of a stage whose evaluation stands in parts.
+/// Form of a stage whose evaluation stands in parts.
 const IN_PARTS: i64 = 2;
 
-/// Version of the item that says up to when stages are made.
+/// Version of the item with the instant up to which stages are made.
 const UNTIL_VERSION: i64 = 1;
 
-/// How many parts are written or deleted at once.
+/// Number of parts written or deleted at once.
 const AT_ONCE: usize = 16;
 
-/// The most segments that a stage names as left out.
+/// Maximum segments that a stage names as left out.
 pub(crate) const MAX_LEFT_OUT: usize = 1_000;
 
-/// A day's evaluation when the day had an age.
+/// Evaluation of a day at an age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
-    /// The prefix of the day's predictions and outcomes that had been appended by then, and which definitions were known.
+    /// Prefix of the day's predictions and outcomes that had been appended by then, and the definitions known.
     pub applied: Applied,
-    /// How many predictions and outcomes that were, if it is known.
+    /// Number of these predictions and outcomes, if it is known.
     pub rows: Option<u64>,
     /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
     pub left_out: BTreeSet<(String, u64)>,
-    /// The results by release, in as many texts as are needed for each to fit an item: at least one. It has no rows of splits.
+    /// Results by release, in as many texts as are needed for each to fit an item: at least one. It has no rows of splits.
     pub states: Vec<String>,
 }
 
-/// The stages of days, by their ages in hours.
+/// Stages of days, by their ages in hours.
 pub type Stages = BTreeMap<Day, BTreeMap<u32, Stage>>;
 
 impl Stage {
@@ -106,7 +106,7 @@ impl Stage {
     }
 }
 
-/// A head that says of which prefix something is, and what is left out of that.
+/// Adds a prefix, and the segments left out of it, to a head.
 pub(crate) fn with_prefix(head: Item, applied: &Applied, left_out: &BTreeSet<(String, u64)>) -> Item {
     let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
     let head = head.with("applied", applied.collect::<BTreeMap<_, _>>());
@@ -115,7 +115,7 @@ pub(crate) fn with_prefix(head: Item, applied: &Applied, left_out: &BTreeSet<(St
     if left_out.is_empty() { head } else { head.with("left_out", Value::L(left_out)) }
 }
 
-/// Of which prefix a head is, and what is left out of that.
+/// Reads the prefix of a head, and the segments left out of it.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -136,7 +136,7 @@ fn left_out(head: &Item, value: &Value) -> Result<(String, u64)> {
     parsed().ok_or_else(|| head.corrupt("`left_out` is not segments"))
 }
 
-/// Notes that of events of a day it is stated when they were known, before they are appended: from now on none of its stages counts.
+/// Marks a day before events with a stated time of knowledge are appended to it: from now on none of its stages counts.
 ///
 /// # Errors
 /// Errors of the table.
@@ -144,7 +144,7 @@ pub async fn note_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<
     table.put(Item::new(key::stage(workspace, day, STATED)).with("v", WHOLE), Condition::None).await
 }
 
-/// Whether that was noted of a day.
+/// Returns whether a day has that mark.
 ///
 /// # Errors
 /// Errors of the table.
@@ -152,7 +152,7 @@ pub async fn is_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<bo
     Ok(table.get(&key::stage(workspace, day, STATED)).await?.is_some())
 }
 
-/// Has the stages of a day count that were made after the last of its events: no more of them come.
+/// Removes that mark, so that stages of a day count that were made after the last of its events: no more of them come.
 ///
 /// # Errors
 /// Errors of the table.
@@ -177,7 +177,7 @@ fn is_of_stated(item: &Item) -> bool {
     key::parse_stage(&item.key).is_some_and(|(_, hours, _)| hours == STATED)
 }
 
-/// Puts together what was read of some days. Of a day of which it is stated when its events were known there is none.
+/// Assembles the stages of some days from their items. A day with the mark of stated times has none.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -202,7 +202,7 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Stages>
     Ok(stages)
 }
 
-/// The stages of the days from `from` to `to`: one query.
+/// Reads the stages of the days from `from` to `to`: one query.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -211,7 +211,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
     assemble(&query_all(table, Query::table(range)).await?)
 }
 
-/// The ages in hours of which a day has stages.
+/// Reads the ages in hours at which a day has stages.
 ///
 /// # Errors
 /// Errors of the table.
@@ -225,9 +225,9 @@ pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSe
     Ok(items.iter().filter(|item| !is_of_stated(item)).filter_map(age).collect())
 }
 
-/// Writes a stage, unless there is one, the events of its day are gone, or events were written again without their keys since the turn
-/// was read; whether it was written. What was read for it was
-/// there as a whole then: a day is marked before its first event is deleted.
+/// Writes a stage, unless there is one, the events of its day are gone, or events were rewritten without their keys since the
+/// turn was read. Returns whether it was written. The events read for it were complete then: a day is marked before its first
+/// event is deleted.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
@@ -241,8 +241,8 @@ pub async fn write(
     put(table, turn, (workspace, day, hours), (stage, Condition::Absent)).await
 }
 
-/// Writes a stage again, of the same events without values that were erased, unless the events of its day are gone, or another erasure was begun
-/// since the turn was read; whether it was written.
+/// Rewrites a stage, of the same events without erased values, unless the events of its day are gone, or another erasure was
+/// begun since the turn was read. Returns whether it was written.
 ///
 /// # Errors
 /// Errors of the table.
@@ -250,7 +250,8 @@ pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), sta
     put(table, turn, at, (stage, Condition::Exists)).await
 }
 
-/// Deletes the stages of a day from an age on, the last one first, so that none is missing before a later one: they are to be made again.
+/// Deletes the stages of a day from an age on, the last one first, so that none is missing before a later one: they are to be
+/// made again.
 ///
 /// # Errors
 /// Errors of the table.
@@ -262,7 +263,7 @@ pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -
     Ok(())
 }
 
-/// Checks that a stage names no more segments that are left out than it may.
+/// Checks the number of left out segments that a stage names.
 ///
 /// # Errors
 /// `TooLarge`.
@@ -275,7 +276,8 @@ pub(crate) fn check_left_out(day: Day, left_out: &BTreeSet<(String, u64)>) -> Re
     }
 }
 
-/// Writes parts, then their head if the condition holds, the events of the day are there, and the turn is the same; whether it was written.
+/// Writes parts, then their head if the condition holds, the events of the day are there, and the turn is the same. Returns
+/// whether it was written.
 ///
 /// # Errors
 /// Errors of the table.
@@ -314,7 +316,7 @@ async fn put(
     let is_again = condition == Condition::Exists;
     let (head, parts) = stage.to_items(workspace, day, hours);
     let is_written = decide(table, turn, (workspace, day), &parts, (head, condition)).await?;
-    // One that is written again may have had parts.
+    // A rewritten stage may have had parts.
     if !parts.is_empty() || is_again {
         tidy(table, workspace, day, hours).await?;
     }
@@ -335,11 +337,11 @@ async fn tidy(table: &dyn Table, workspace: &Id, day: Day, hours: u32) -> Result
     delete_all(table, &old).await
 }
 
-/// Up to when the stages of a workspace are made: of each day that had events by then and an age between the time before
-/// and this one, the stage of that age is there.
+/// Instant up to which the stages of a workspace are made: each day that had events by then, and an age between the instant
+/// before and this one, has the stage of that age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagedUntil {
-    /// Grows by one with each write; 0 when there is none.
+    /// Number that grows by one with each write; 0 when there is none.
     pub ver: i64,
     /// The instant.
     pub at: Timestamp,
@@ -357,7 +359,7 @@ impl StagedUntil {
         Ok(Some(Self { ver: item.int("ver")?, at }))
     }
 
-    /// Writes it in place of the one before; whether nobody else was quicker.
+    /// Writes it in place of the one before. Returns false if another process was quicker.
     ///
     /// # Errors
     /// Errors of the table.
@@ -441,7 +443,7 @@ mod tests {
         let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 24))).await.unwrap();
         assert_eq!(parts.len(), 2, "those of the late writer are gone");
 
-        // Of a day whose events are gone there is none to be made.
+        // A day whose events are gone gets no stage.
         let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
         assert!(!write(&table, Turn::default(), (&workspace, day, 72), &stage(&["a", "b"])).await.unwrap());
@@ -449,7 +451,7 @@ mod tests {
         let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 72))).await.unwrap();
         assert_eq!(parts, []);
 
-        // What a clock that was ahead made is deleted with its parts, from an age on.
+        // Stages made by a clock that was ahead are deleted with their parts, from an age on.
         let second = "2013-06-02".parse().unwrap();
         for hours in [1, 24, 72] {
             assert!(

@@ -1,7 +1,7 @@
-//! The reader of a day: the segments of its logs, page by page, as far as a reading goes.
+//! Reader of a day: the segments of its logs, page by page, up to a bound.
 //!
-//! A walk knows what may be wrong with a log and says it in [`Note`]s: a number that is missing, a segment that is
-//! left out, an item that is no segment. It unpacks nothing, and reads expired days only when asked to.
+//! A walk reports the faults of a log in [`Note`]s: a number that is missing, a segment that is left out, an item that is no
+//! segment. It unpacks nothing, and reads expired days only on request.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,32 +17,32 @@ use crate::{
     segment_item::KNOWN_AT,
 };
 
-/// How many segments of each log, from its first on.
+/// Number of segments of each log, from its first on.
 pub type Heads = BTreeMap<LogId, u64>;
 
 /// Segments by log and number.
 pub type Segments = BTreeSet<(LogId, u64)>;
 
-/// How far logs are read.
+/// Bound of a reading.
 #[derive(Clone, Debug)]
 pub enum Until {
-    /// To the end of each, which is before its first hole.
+    /// End of each log, which is before its first hole.
     Now,
-    /// As far as the events of every segment were known by then ([`crate::segment_item::Segment::known`]).
+    /// Segments whose events, and those of all before them, were known by then ([`crate::segment_item::Segment::known`]).
     AsOf(Timestamp),
-    /// As far as every segment had been appended by then, whatever is stated of its events: once that instant is closed, it is the same
-    /// for ever.
+    /// Segments that, like all before them, had been appended by then, whatever is stated of their events: once that instant is
+    /// closed, it is the same for ever.
     AppendedBy(Timestamp),
-    /// Of these logs exactly so many segments, and of others none.
+    /// Exactly this number of segments of these logs, and none of others.
     Heads(Heads),
 }
 
-/// When the events of segments of some logs were known; unknown of one that cannot be read.
+/// Times at which the events of segments of some logs were known; unknown for an unreadable one.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals(BTreeMap<LogId, Vec<(u64, Option<Timestamp>)>>);
 
 impl Arrivals {
-    /// The attributes of a segment that say it.
+    /// Attributes of a segment that hold these times.
     pub const ATTRIBUTES: &[&str] = &["v", "appended_at", KNOWN_AT];
 
     /// Adds a segment that a walk met after those before it in its log.
@@ -51,7 +51,7 @@ impl Arrivals {
         self.0.entry(log).or_default().push((seq, known_at(&item)));
     }
 
-    /// How far each log went at an instant, as [`Until::AsOf`] reads it.
+    /// Head of each log at an instant, as [`Until::AsOf`] reads it.
     pub fn heads_at(&self, at: Timestamp) -> Heads {
         let head = |segments: &Vec<(u64, Option<Timestamp>)>| {
             let there = segments.iter().take_while(|(_, known)| known.is_none_or(|known| known <= at));
@@ -61,7 +61,7 @@ impl Arrivals {
     }
 }
 
-/// When the events of a segment were known; it is unknown of one that cannot be read, which does not end a prefix.
+/// Time at which the events of a segment were known; it is unknown for an unreadable one, which does not end a prefix.
 fn known_at(item: &Item) -> Option<Timestamp> {
     stated_at(item).or_else(|| time(item, "appended_at"))
 }
@@ -74,7 +74,7 @@ fn time(item: &Item, name: &str) -> Option<Timestamp> {
     item.int(name).ok().and_then(Timestamp::from_micros)
 }
 
-/// Those of a day and kind.
+/// Heads of a day and kind.
 pub fn heads_of<'a>(
     heads: &'a Heads,
     workspace: &Id,
@@ -85,59 +85,59 @@ pub fn heads_of<'a>(
     heads.range(log(0)..=log(u8::MAX))
 }
 
-/// A segment that is part of the reading, as it is stored.
+/// Stored segment that is part of the reading.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Its log.
+    /// Log of the segment.
     pub log: LogId,
-    /// Its number.
+    /// Number of the segment.
     pub seq: u64,
-    /// The item, of the attributes that were asked for.
+    /// Item, with the requested attributes.
     pub item: Item,
 }
 
-/// What a walk met besides segments.
+/// Finding of a walk besides segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A log is read at least up to this segment.
+    /// Log that is read at least up to this segment.
     Read(LogId, u64),
-    /// A segment that was to be left out is left out.
+    /// Segment that was to be left out and is.
     LeftOut(LogId, u64),
-    /// This segment is missing, so the log is not read any further.
+    /// Missing segment, at which the reading of the log ends.
     Missing(LogId, u64),
-    /// An item under the key of a segment is none.
+    /// Item under the key of a segment that is none.
     NoSegment(Key),
-    /// The events of the first segment of a log were known only later than the instant as of which it is read.
+    /// Log whose first events were known only later than the instant as of which it is read.
     Later(LogId, Timestamp),
-    /// A log is read of which a segment states when its events were known.
+    /// Log with a segment that states when its events were known.
     Stated(LogId),
 }
 
-/// Goes through the logs of a day and kind.
+/// Walk through the logs of a day and kind.
 #[derive(Debug)]
 pub struct Walk {
     until: Until,
     left_out: Arc<Segments>,
     queries: VecDeque<(Query, Option<(LogId, u64)>)>,
-    /// Of these logs so many segments are part of the reading without being looked at.
+    /// Numbers of segments of these logs that are part of the reading without being read.
     passed: Heads,
     at: Option<At>,
     notes: Vec<Note>,
 }
 
-/// The log that is being read.
+/// Log that is being read.
 #[derive(Debug)]
 struct At {
     log: LogId,
-    /// The number of the segment that should come next.
+    /// Number of the segment that should come next.
     next: u64,
-    /// Whether what comes is not part of the prefix any more.
+    /// True if further segments are not part of the prefix any more.
     has_ended: bool,
 }
 
 impl Walk {
-    /// A walk through the logs of `kind` of a day without the segments `left_out`. A segment that is left out may
-    /// be missing.
+    /// Creates a walk through the logs of `kind` of a day without the segments `left_out`. A segment that is left out may be
+    /// missing.
     pub fn new(workspace: &Id, day: Day, kind: Kind, until: Until, left_out: Arc<Segments>) -> Self {
         let queries = match &until {
             Until::Heads(heads) => heads_of(heads, workspace, day, kind)
@@ -150,8 +150,8 @@ impl Walk {
         Self { until, left_out, queries, passed: Heads::new(), at: None, notes: Vec::new() }
     }
 
-    /// The same, and so many segments of these logs of the day and kind are part of the reading without being looked at: they
-    /// must be there. It has not begun, and reads no less of these logs.
+    /// Passes over the given number of segments of these logs of the day and kind, which are part of the reading without being
+    /// read: they must be there. The walk must not have begun, and must reach at least as far in these logs.
     #[must_use]
     pub fn beyond(mut self, passed: Heads) -> Self {
         for (log, last) in &passed {
@@ -163,7 +163,7 @@ impl Walk {
         Self { passed, ..self }
     }
 
-    /// What a page holds of the reading; `None` after the last. Only `attributes` are read, when they are named.
+    /// Returns the segments of the next page; `None` after the last. Only `attributes` are read, when they are named.
     ///
     /// # Errors
     /// `Incomplete`, when a log lacks a segment that [`Until::Heads`] demands; those of the table.
@@ -196,12 +196,12 @@ impl Walk {
         Ok(Some(admitted))
     }
 
-    /// What was met since this was asked last.
+    /// Returns the findings since the last call.
     pub fn notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The segment, if it is part of the reading.
+    /// Returns the segment, if it is part of the reading.
     fn admit(&mut self, item: Item) -> Option<Admitted> {
         let Some((log, seq)) = key::parse_segment(&item.key) else {
             self.notes.push(Note::NoSegment(item.key));
@@ -238,7 +238,7 @@ impl Walk {
         if stated_at(&item).is_some() {
             self.notes.push(Note::Stated(log.clone()));
         }
-        // Those that are missing are left out as well: a cut must say so, to be read again.
+        // Missing ones are left out as well: a cut must name them, to be read again.
         self.notes.extend((at.next..next).map(|missing| Note::LeftOut(log.clone(), missing)));
         at.next = seq + 1;
         self.notes.push(Note::Read(log.clone(), seq));
@@ -250,12 +250,12 @@ impl Walk {
         Some(Admitted { log: place.0, seq, item })
     }
 
-    /// The number of the first segment of a log that is looked at.
+    /// Number of the first segment of a log that is read.
     fn first_of(&self, log: &LogId) -> u64 {
         self.passed.get(log).map_or(1, |last| last + 1)
     }
 
-    /// Whether all of a log was there.
+    /// Checks that all of a log was there.
     fn check_whole(&mut self, log: &LogId, last: u64) -> Result<()> {
         let begun =
             self.at.as_ref().filter(|at| at.log == *log).map_or_else(|| self.first_of(log), |at| at.next);
@@ -273,7 +273,7 @@ impl Walk {
     }
 }
 
-/// What a query finds but for these segments.
+/// Splits a query to skip these segments.
 fn behind(
     (query, until): (Query, Option<(LogId, u64)>),
     passed: &Heads,
@@ -297,7 +297,7 @@ fn behind(
 }
 
 impl At {
-    /// The first number that is not left out, of those from the one that should come next up to `seq`.
+    /// First number that is not left out, from the one that should come next up to `seq`.
     fn after_left_out(&self, seq: u64, left_out: &Segments) -> u64 {
         let is_there = |number: &u64| !left_out.contains(&(self.log.clone(), *number));
         (self.next..seq).find(is_there).unwrap_or(seq)
@@ -319,7 +319,7 @@ mod tests {
         scan::log_named(&workspace, "2013-06-01".parse().unwrap(), "p/00").unwrap()
     }
 
-    /// A log that lacks some of its first ten segments. Segment n was appended in minute n.
+    /// Creates a log that lacks some of its first ten segments. Segment n was appended in minute n.
     async fn lacking(missing: &[u64]) -> (SqliteTable, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
@@ -332,7 +332,7 @@ mod tests {
         (table, folder)
     }
 
-    /// The segments that a walk admits, how far it read, what it left out, and where it met a hole.
+    /// Returns the segments that a walk admits, its end, the segments left out, and the hole that it met.
     async fn walk(
         table: &SqliteTable,
         until: Until,
@@ -367,13 +367,13 @@ mod tests {
         let all = (vec![1, 2, 5, 6, 8, 9, 10], Some(10), vec![3, 4, 7], None);
         assert_eq!(walk(&table, Until::Now, &[3, 4, 7]).await.unwrap(), all);
         assert_eq!(walk(&table, heads(10), &[3, 4, 7]).await.unwrap(), all);
-        // What only one of two missing ones explains is a hole.
+        // Two missing segments of which only one is left out are a hole.
         assert_eq!(walk(&table, Until::Now, &[3]).await.unwrap(), (vec![1, 2], Some(2), Vec::new(), Some(4)));
         let error = walk(&table, heads(10), &[3]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Incomplete);
     }
 
-    /// A cut of what a walk noted is read again as it was: the same segments, and the same notes.
+    /// A cut made from the notes of a walk is read again in the same way: the same segments, and the same notes.
     #[tokio::test]
     async fn what_was_noted_is_enough_to_read_the_same_again() {
         let left_out = [3, 4, 7, 10];
@@ -387,7 +387,7 @@ mod tests {
             };
             assert_eq!(walk(&table, heads(*read), left).await.unwrap(), first, "minute {minute}");
         }
-        // Also when the last segments of the prefix were lost after the cut was given out.
+        // This holds also when the last segments of the prefix were lost after the cut was given out.
         let expected = (vec![1, 2, 5, 6, 8, 9], Some(10), vec![3, 4, 7, 10], None);
         assert_eq!(walk(&table, heads(10), &left_out).await.unwrap(), expected);
     }
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(read(Until::AppendedBy(minute(20))).await, (10, true));
     }
 
-    /// What is passed over is noted as if it had been read, and what stands behind it is read, in all lanes.
+    /// Segments passed over are noted as if they had been read, and those behind them are read, in all lanes.
     #[tokio::test]
     async fn what_is_passed_over_is_part_of_the_reading() {
         let (table, _folder) = lacking(&[]).await;

@@ -1,32 +1,32 @@
-//! By whom a change or an append is made.
+//! Author of a change or an append.
 
 use std::{future::Future, net::IpAddr, sync::Arc};
 
 use event::{Error, Result, Timestamp};
 
-/// The words by which a source is named, in the order in which they are kept.
+/// Words by which a source is named, in the order in which they are stored.
 pub const SOURCE_WORDS: [&str; 4] = ["system", "job", "run", "dataset"];
 
-/// The values of a source, in the order of [`SOURCE_WORDS`].
+/// Values of a source, in the order of [`SOURCE_WORDS`].
 pub type SourceValues<'a> = [Option<&'a str>; SOURCE_WORDS.len()];
 
-/// The most bytes of each.
+/// Maximum bytes of each value.
 pub const MAX_SOURCE_VALUE_BYTES: usize = 256;
 
-/// The word that stands behind those of a source in an append whose events were known earlier than they were appended.
+/// Word that stands behind those of a source in an append whose events were known earlier than they were appended.
 const KNOWN_AT: &str = "known_at";
 
-/// Who makes a change or an append, and how it came.
+/// Author of a change or an append, with the request it came by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Author {
-    /// Who: `user:ann` or `system:nightly`, as the service knows its caller; `anonymous`, where callers are not asked who
-    /// they are; `local:ann`, the user of the machine on which a command works on the table; `almanac`, the program itself.
+    /// Name of the author: `user:ann` or `system:nightly`, as the service knows its caller; `anonymous`, if callers are not
+    /// authenticated; `local:ann`, the user of the machine on which a command works on the table; `almanac`, the program itself.
     pub principal: String,
-    /// The id of the request.
+    /// Id of the request.
     pub request: Option<String>,
-    /// The address that the request came from.
+    /// Address of the sender of the request.
     pub address: Option<IpAddr>,
-    /// Where the events come from: see [`Author::from_source`].
+    /// Source of the events: see [`Author::from_source`].
     pub source: Option<String>,
 }
 
@@ -35,21 +35,21 @@ tokio::task_local! {
 }
 
 impl Author {
-    /// Who is known by this name alone.
+    /// Creates an author with this name alone.
     pub fn named(principal: impl Into<String>) -> Self {
         Self { principal: principal.into(), request: None, address: None, source: None }
     }
 
-    /// The program itself, which stands for what nobody asked for.
+    /// Creates the author for the program itself, for changes without a request.
     pub fn program() -> Self {
         Self::named("almanac")
     }
 
-    /// The same, who appends what comes from a source: pairs such as `system=airflow; job=nightly; run=17; dataset=loans`. They
-    /// are kept in one order, whatever the order in which they come; of a word that comes twice the last value counts.
+    /// Adds the source of appended events: pairs such as `system=airflow; job=nightly; run=17; dataset=loans`. They are stored in
+    /// a fixed order; the last value of a repeated word counts.
     ///
     /// # Errors
-    /// `Invalid`, when a word is another than [`SOURCE_WORDS`], or has no value or too long a one.
+    /// `Invalid`, when a word is not one of [`SOURCE_WORDS`], or has no value or too long a one.
     pub fn from_source(self, pairs: &str) -> Result<Self> {
         let mut values = [None; SOURCE_WORDS.len()];
         for pair in pairs.split(';') {
@@ -67,20 +67,20 @@ impl Author {
         Ok(Self { source: Some(named.collect::<Vec<_>>().join("; ")), ..self })
     }
 
-    /// The same, who states when the events that are appended were known. It is kept as the last word of the source, which no source
+    /// Adds the stated time at which the appended events were known. It is stored as the last word of the source, which no source
     /// has by itself.
     pub fn stating(self, known_at: Timestamp) -> Self {
         let before = self.source.map(|source| source + "; ").unwrap_or_default();
         Self { source: Some(format!("{before}{KNOWN_AT}={known_at}")), ..self }
     }
 
-    /// When the events that are appended were known, if it is stated.
+    /// Time at which the appended events were known, if it is stated.
     pub fn known_at(&self) -> Option<Timestamp> {
         let (word, known_at) = self.source.as_deref()?.rsplit("; ").next()?.split_once('=')?;
         if word == KNOWN_AT { Timestamp::parse(known_at).ok() } else { None }
     }
 
-    /// Its source, without when its events were known.
+    /// Source, without the time at which its events were known.
     pub fn into_source(self) -> Option<String> {
         match self.known_at() {
             None => self.source,
@@ -88,7 +88,7 @@ impl Author {
         }
     }
 
-    /// The values of its source, in the order of [`SOURCE_WORDS`].
+    /// Values of its source, in the order of [`SOURCE_WORDS`].
     pub fn source_values(&self) -> SourceValues<'_> {
         let pairs = self.source.iter().flat_map(|source| source.split("; "));
         let pairs = pairs.filter_map(|pair| pair.split_once('='));
@@ -100,7 +100,7 @@ impl Author {
         })
     }
 
-    /// A caller of a service that asks nobody who they are.
+    /// Creates the author for a caller of a service without authentication.
     pub fn anonymous() -> Self {
         Self::named("anonymous")
     }
@@ -115,17 +115,17 @@ fn bad_source(pair: &str) -> Error {
     ))
 }
 
-/// By whom the work of this task is done.
+/// Author of the work of this task.
 pub fn current() -> Arc<Author> {
     AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Author::program()))
 }
 
-/// Does some work in the name of `author`.
+/// Runs some work in the name of `author`.
 pub fn by<F: Future>(author: Arc<Author>, work: F) -> impl Future<Output = F::Output> {
     AUTHOR.scope(author, work)
 }
 
-/// The same work in the name of who does it now, wherever it is spawned.
+/// Keeps the present author for some work, wherever it is spawned.
 pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> {
     by(current(), work)
 }

@@ -1,4 +1,4 @@
-//! Reading a trail, and checking that nothing of it was changed, left out or put in.
+//! Reading a trail, and checking that no record of it was changed, removed or inserted.
 
 use event::{Result, Timestamp};
 use table::{Pages, Query, Table};
@@ -6,21 +6,21 @@ use table::{Pages, Query, Table};
 use super::{Record, record::Digest};
 use crate::key::{self, Trail};
 
-/// How many records are read at a time.
+/// Number of records read at a time.
 const PAGE: usize = 500;
 
-/// The last record of a trail: where the next one goes.
+/// Head of a trail: its last record, which the next one follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Its number; 0 when there is none.
+    /// Number of the record; 0 when there is none.
     pub seq: u64,
-    /// Its time.
+    /// Time of the record.
     pub at: Timestamp,
-    /// Its digest. Who keeps it can tell later that nothing up to it was changed.
+    /// Digest of the record. Its keeper can prove later that nothing up to it was changed.
     pub digest: Digest,
 }
 
-/// The last record of a trail.
+/// Reads the last record of a trail.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -32,7 +32,7 @@ pub async fn head(table: &dyn Table, trail: &Trail) -> Result<Head> {
     })
 }
 
-/// The records of a trail from the number `first` on, at most `limit`.
+/// Reads the records of a trail from the number `first` on, at most `limit`.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -52,8 +52,8 @@ pub async fn records(table: &dyn Table, trail: &Trail, first: u64, limit: usize)
     Ok(records)
 }
 
-/// The number of the first record at or after an instant; that after the last one, when there is none. It reads
-/// as many records as the trail has halves, since their times never fall.
+/// Finds the number of the first record at or after an instant; the number after the last one, when there is none. It reads a
+/// logarithmic number of records, since their times never fall.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -71,22 +71,22 @@ pub async fn first_since(table: &dyn Table, trail: &Trail, from: Timestamp) -> R
     Ok(low)
 }
 
-/// What a check of a trail found.
+/// Result of a check of a trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// How many records are as they were written.
+    /// Number of unchanged records.
     pub records: u64,
-    /// The digest of the last of them.
+    /// Digest of the last of them.
     pub digest: Digest,
-    /// The number of the first record that is not, and what is wrong with it.
+    /// Number of the first changed record, and its fault.
     pub broken: Option<(u64, String)>,
 }
 
-/// The number and the digest of a record that was there at an earlier check.
+/// Number and digest of a record that was there at an earlier check.
 pub type KnownRecord = (u64, Digest);
 
-/// Reads a whole trail and checks that each record is as it was written, and names the one before it. What was cut off
-/// at its end, or rewritten as a whole, is seen only by a record that is known from an earlier check.
+/// Reads a whole trail and checks that each record is as it was written, and names the one before it. A trail that was cut off at
+/// its end, or rewritten as a whole, is detected only by a record known from an earlier check.
 ///
 /// # Errors
 /// Errors of the table.

@@ -1,4 +1,4 @@
-//! A record of the audit trail, and what it says of an item before and after a change.
+//! Record of the audit trail, with the values of an item before and after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,20 @@ use crate::key::{self, Trail};
 
 const ITEM_VERSION: i64 = 1;
 
-/// The most bytes of text in what a record says of before, and of after.
+/// Maximum bytes of text in the value before, and in the one after.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
 
-/// The most bytes of text in the value of one attribute.
+/// Maximum bytes of text in the value of one attribute.
 const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
-/// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
-/// is counted.
+/// Attributes that are no decisions of people: the form of the item, its place in indexes, the times of its use, and counts.
 const UNTOLD: [&str; 22] = [
     "v",
     "ver",
     "updated_at",
     "GSI1PK",
     "GSI1SK",
-    // A projection places a release on the leaderboard.
+    // Set by a projection that places a release on the leaderboard.
     "board",
     "score",
     "place",
@@ -36,9 +35,9 @@ const UNTOLD: [&str; 22] = [
     "followers",
     "expires_at",
     "had_rules",
-    // Of projections: up to which version they are deleted, after a rebuild has ended.
+    // Version up to which projections are deleted, after a rebuild has ended.
     "oldest",
-    // Of an erasure: keys that are erased, and how far it is.
+    // Keys and progress of an erasure.
     "erases",
     "phase",
     "left",
@@ -48,36 +47,36 @@ const UNTOLD: [&str; 22] = [
     "cleared_at",
 ];
 
-/// The SHA-256 of a record.
+/// SHA-256 of a record.
 pub type Digest = [u8; 32];
 
-/// Something that was changed, or tried.
+/// Record of a change, or of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// In which trail it is recorded.
+    /// Trail of the record.
     pub trail: Trail,
-    /// Its number there, from 1, without holes.
+    /// Number in the trail, from 1, without holes.
     pub seq: u64,
-    /// When; never before the record before it.
+    /// Time; never before the one of the record before.
     pub at: Timestamp,
-    /// By whom.
+    /// Author of the change.
     pub author: Author,
-    /// What was done, such as `model.create`.
+    /// Action, such as `model.create`.
     pub action: String,
-    /// To what, by its id.
+    /// Id of the changed object.
     pub object: String,
-    /// The name or path of that.
+    /// Name or path of the object.
     pub name: Option<String>,
-    /// What was there, as JSON: of a change the attributes that it changed.
+    /// Value before, as JSON: for a change the attributes that it changed.
     pub before: Option<String>,
-    /// What is there now.
+    /// Value after.
     pub after: Option<String>,
-    /// The digest of the record before it; zeros for the first.
+    /// Digest of the record before; zeros for the first.
     pub previous: Digest,
 }
 
 impl Record {
-    /// What the next record names it by: a digest of all that it says, the digest of the one before included.
+    /// Digest of all its fields, including the digest of the record before, by which the next record names it.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         let mut text = |text: &str| {
@@ -94,7 +93,7 @@ impl Record {
         for some in
             [&self.author.request, &address, &self.author.source, &self.name, &self.before, &self.after]
         {
-            // What is not there differs from what is empty.
+            // Distinguishes a missing value from an empty one.
             text(if some.is_some() { "+" } else { "-" });
             text(some.as_deref().unwrap_or_default());
         }
@@ -102,7 +101,7 @@ impl Record {
         hash.finalize().into()
     }
 
-    /// The item that stores it.
+    /// Encodes it as an item.
     pub fn to_item(&self) -> Item {
         let item = Item::new(key::audit_record(&self.trail, self.seq))
             .with("v", ITEM_VERSION)
@@ -127,10 +126,10 @@ impl Record {
         })
     }
 
-    /// The record of an item, and the digest that is stored with it.
+    /// Decodes a record and its stored digest.
     ///
     /// # Errors
-    /// `Corrupt`, when it is none.
+    /// `Corrupt`, when the item is no record.
     pub fn from_item(item: &Item) -> Result<(Self, Digest)> {
         item.check_version(ITEM_VERSION)?;
         let (trail, seq) = key::parse_audit_record(&item.key)
@@ -162,13 +161,13 @@ impl Record {
     }
 }
 
-/// Whether a change of an attribute is recorded.
+/// Returns whether a change of an attribute is recorded.
 pub(super) fn is_told(name: &str) -> bool {
     !UNTOLD.contains(&name) && !name.starts_with("count_of_")
 }
 
-/// What a change does to an item, as JSON: all of an item that is new or goes, and of another one the attributes that
-/// differ. `None`, when nothing does that people decide.
+/// Returns the difference that a change makes to an item, as JSON: all attributes of a new or deleted item, and otherwise those
+/// that differ. `None`, when no difference is a decision of people.
 pub(super) fn difference(
     before: Option<&Item>,
     after: Option<&Item>,
@@ -188,7 +187,7 @@ pub(super) fn difference(
     }
 }
 
-/// Some attributes as the text of a JSON object, of at most [`MAX_VALUE_BYTES`].
+/// Encodes some attributes as the text of a JSON object, of at most [`MAX_VALUE_BYTES`].
 fn text(attributes: &BTreeMap<String, Value>, is_wanted: impl Fn(&str) -> bool) -> String {
     let mut object = serde_json::Map::new();
     let (mut left, mut omitted) = (MAX_VALUE_BYTES - MAX_ATTRIBUTE_BYTES, 0);
@@ -228,7 +227,7 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// The error of a trail that cannot be told any further.
+/// Error of a trail without a further number.
 pub(super) fn full(trail: &Trail) -> Error {
     Error::corrupt(format!("the audit trail {trail} has no number left"))
 }

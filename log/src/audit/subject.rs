@@ -1,4 +1,4 @@
-//! Of what the trail records each change: the one list of the items that are watched.
+//! List of the watched items, whose changes the trail records.
 
 use event::Id;
 use table::{Condition, Item, Key, Write};
@@ -6,45 +6,45 @@ use table::{Condition, Item, Key, Write};
 use super::record::is_told;
 use crate::key::{self, EntityId, Followed, Scope, Trail};
 
-/// Something that people decide.
+/// Watched object, which people decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// An entity of the catalog.
+    /// Entity of the catalog.
     Entity(EntityId),
-    /// An experiment of a workspace, by its id.
+    /// Experiment of a workspace, by its id.
     Experiment(Id, String),
-    /// A run of a workspace.
+    /// Run of a workspace.
     Run(Id, Id),
-    /// A user in a group.
+    /// User in a group.
     Member(Id, EntityId),
-    /// A role.
+    /// Role of a principal.
     Grant(Scope, EntityId),
-    /// A token.
+    /// Token.
     Token,
-    /// A session of a browser.
+    /// Session of a browser.
     Session,
-    /// What is set for a workspace, by the name of the setting.
+    /// Setting of a workspace, by its name.
     Setting(Id, &'static str),
-    /// What a user follows.
+    /// Follow of a user.
     Follow(Id, Followed),
-    /// An alert of a workspace.
+    /// Alert of a workspace.
     Alert(Id, String),
-    /// A dead letter of a workspace, by the name of what was refused.
+    /// Dead letter of a workspace, by the name of the refused thing.
     Letter(Id, String),
-    /// A review of a workspace, by its name.
+    /// Review of a workspace, by its name.
     Review(Id, String),
-    /// A consumer of a workspace, by its name: that it is made and deleted, not how far it has read.
+    /// Consumer of a workspace, by its name: its creation and deletion, not its progress.
     Consumer(Id, String),
-    /// Which version of the projections of a workspace is read.
+    /// Active version of the projections of a workspace.
     Projections(Id),
-    /// An erasure of keys of a workspace.
+    /// Erasure of keys of a workspace.
     Erasure(Id, Id),
 }
 
-/// The key of a setting of a workspace.
+/// Key of a setting of a workspace.
 type SettingKey = fn(&Id) -> Key;
 
-/// The settings of a workspace: the key of each, and what it is called.
+/// Settings of a workspace: the key and the name of each.
 const SETTINGS: [(SettingKey, &str); 5] = [
     (key::settings, "settings"),
     (key::lanes, "lanes"),
@@ -54,7 +54,7 @@ const SETTINGS: [(SettingKey, &str); 5] = [
 ];
 
 impl Subject {
-    /// What an item is of, by its key, if it is watched. Of what is noted on two sides one side is.
+    /// Subject of an item, by its key, if it is watched. An item stored on two sides is watched on one.
     pub(super) fn of(key: &Key) -> Option<Self> {
         if let Some(entity) = EntityId::of_key(key) {
             return Some(Self::Entity(entity));
@@ -103,13 +103,13 @@ impl Subject {
         Some(Self::Setting(workspace, name))
     }
 
-    /// What a put is of, if it is watched: of a consumer only the one that makes it.
+    /// Subject of a put, if it is watched: for a consumer only the put that creates it.
     pub(super) fn of_put(key: &Key, condition: &Condition) -> Option<Self> {
         let is_new = matches!(condition, Condition::Absent);
         Self::of(key).filter(|subject| is_new || !matches!(subject, Self::Consumer(..)))
     }
 
-    /// What a write is of, if it may change something that is told.
+    /// Subject of a write, if it may change a recorded attribute.
     pub(super) fn of_write(write: &Write) -> Option<Self> {
         match write {
             Write::Check(..) | Write::Add(..) => None,
@@ -122,8 +122,8 @@ impl Subject {
         }
     }
 
-    /// In which trail its changes are recorded. Which workspaces there are stands in that of the server, so a deleted
-    /// one has its record there.
+    /// Trail in which its changes are recorded. The creation and deletion of workspaces are recorded in the trail of the server,
+    /// so a deleted one has its record there.
     pub(super) fn trail(&self, is_change: bool) -> Trail {
         match self {
             Self::Entity(EntityId::Workspace(id)) if is_change => Trail::Workspace(id.clone()),
@@ -144,7 +144,7 @@ impl Subject {
         }
     }
 
-    /// What a change of it is called, by what was and what is there.
+    /// Name of a change, by the items before and after it.
     pub(super) fn action(&self, before: Option<&Item>, after: Option<&Item>) -> String {
         let [made, changed, gone] = match self {
             Self::Entity(_)
@@ -156,7 +156,7 @@ impl Subject {
             Self::Member(..) => ["add", "change", "remove"],
             Self::Grant(..) => ["give", "change", "take"],
             Self::Token => ["create", "change", "revoke"],
-            // Where one has ended or makes room, the next one takes its number.
+            // The next session takes the number of one that has ended or makes room.
             Self::Session => ["open", "open", "close"],
             Self::Follow(..) => ["begin", "change", "end"],
             Self::Alert(..) => ["raise", "change", "delete"],
@@ -170,7 +170,7 @@ impl Subject {
             }
         };
         let verb = match (before, after) {
-            // A setting is there from the start, with a value of its own.
+            // A setting always exists, with a default value.
             (None, _) if matches!(self, Self::Setting(..)) => changed,
             (None, _) => made,
             (_, None) => gone,
@@ -199,7 +199,7 @@ impl Subject {
         }
     }
 
-    /// What is changed, by its id.
+    /// Id of the changed object.
     pub(super) fn object(&self, item: &Item) -> String {
         match self {
             Self::Entity(entity) => entity.to_string(),
@@ -211,7 +211,7 @@ impl Subject {
                 Some(place) => format!("{place} {principal}"),
                 None => format!("server {principal}"),
             },
-            // Never by its key, which is its digest, or leads to that of a token.
+            // A key is never recorded: it is its digest, or leads to that of a token.
             Self::Token | Self::Session => item.optional_text("id").unwrap_or_default().to_owned(),
             Self::Setting(id, _) | Self::Projections(id) => EntityId::Workspace(id.clone()).to_string(),
             Self::Follow(user, followed) => {
@@ -224,7 +224,7 @@ impl Subject {
         }
     }
 
-    /// Its name, or the path of a workspace.
+    /// Name of the object, or the path of a workspace.
     pub(super) fn named(&self, item: &Item) -> Option<String> {
         item.optional_text("path").or_else(|| item.optional_text("name")).map(str::to_owned)
     }

@@ -1,4 +1,4 @@
-//! A table that records each change of what is watched, in the transaction of the change.
+//! Table that records each change of watched items, in the transaction of the change.
 
 use std::{collections::BTreeMap, fmt::Debug, ops::Deref, sync::Arc, time::Duration};
 
@@ -17,34 +17,34 @@ use super::{
 };
 use crate::key::{self, MAX_SEQ, Trail};
 
-/// How often a change is tried whose number in a trail somebody else takes.
+/// Maximum number of tries of a change whose number in a trail another writer takes.
 const ATTEMPTS: usize = 200;
 
-/// A table that adds to each change of what is watched the record of it, in one transaction. All else passes through.
+/// Table that adds the record to each change of watched items, in one transaction. All other calls pass through.
 ///
-/// Before a change it reads what is there, and the last record of the trail. Somebody else's record in between makes the
-/// transaction fail, and it begins again; so does what a record says of before always hold, as long as all who
-/// change what is watched come this way.
+/// Before a change it reads the present item, and the last record of the trail. A record of another writer in between makes the
+/// transaction fail, and it begins again; so the value before in a record is always right, as long as all changes of watched
+/// items come this way.
 #[derive(Clone, Debug)]
 pub struct Audited<T> {
     below: T,
 }
 
 impl Audited<Arc<dyn Table>> {
-    /// The table, audited.
+    /// Wraps a shared table.
     pub fn shared(table: Arc<dyn Table>) -> Arc<dyn Table> {
         Arc::new(Self { below: table })
     }
 }
 
 impl<'a> Audited<&'a dyn Table> {
-    /// The table, audited.
+    /// Wraps a borrowed table.
     pub fn over(table: &'a dyn Table) -> Self {
         Self { below: table }
     }
 }
 
-/// What a record is to say beside where it stands.
+/// Content of a record beside its place.
 struct Said {
     trail: Trail,
     action: String,
@@ -68,13 +68,13 @@ impl Said {
     }
 }
 
-/// The time of a record: that of the engine, which all writers of a trail share. With each writer's own, one that is ahead would date
-/// all later records, since none is dated before the one before it.
+/// Returns the time of a record: that of the engine, which all writers of a trail share. With each writer's own clock, one that
+/// is ahead would date all later records, since none is dated before the one before it.
 fn time_of(table: &dyn Table) -> Timestamp {
     table.engine_time().unwrap_or_else(|| Clock::system().now())
 }
 
-/// Records something that changes no item, such as attempts that were refused.
+/// Records an event that changes no item, such as refused attempts.
 ///
 /// # Errors
 /// Errors of the table.
@@ -108,13 +108,13 @@ fn policy() -> Policy<'static> {
     Policy { attempts: ATTEMPTS, pauses: true, kind: ErrorKind::Throttled, ..Policy::of(&"an audit trail") }
 }
 
-/// Who has the numbers of the records of a transaction that did not happen as it seems.
+/// Holder of the numbers of the records of a transaction that seems to have failed.
 enum Standing {
-    /// These records themselves: it did happen, and its answer was lost.
+    /// These records themselves: it succeeded, and its answer was lost.
     Own,
-    /// Others.
+    /// Other records.
     Others,
-    /// Nobody: something else stands in the way.
+    /// No record: the transaction failed for another reason.
     Nobody,
 }
 
@@ -122,7 +122,7 @@ impl<T> Audited<T>
 where
     T: Deref<Target: Table> + Debug + Send + Sync,
 {
-    /// What the changes of the watched items are.
+    /// Describes the changes of the watched items.
     async fn said(&self, watched: &[(&Write, Subject)]) -> Result<Vec<Said>> {
         let befores = watched.iter().map(|(write, _)| self.below.get(write.key()));
         let befores = try_join_all(befores).await?;
@@ -135,7 +135,7 @@ where
                         update.apply(&mut item)?;
                         Some(item)
                     }
-                    // It fails.
+                    // The write fails.
                     None => None,
                 },
                 Write::Delete(..) => None,
@@ -155,7 +155,7 @@ where
         Ok(said)
     }
 
-    /// Gives what is said its numbers.
+    /// Gives the descriptions their numbers.
     async fn records(&self, said: Vec<Said>, author: &Author) -> Result<Vec<Record>> {
         let mut heads = BTreeMap::<Trail, Head>::new();
         let mut records = Vec::with_capacity(said.len());

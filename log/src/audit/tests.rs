@@ -1,4 +1,4 @@
-//! The trail on a table: what is recorded, in which order, and what a check of it finds.
+//! Trail on a table: recorded changes, their order, and the findings of a check.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn house() -> House {
     house_at(Clock::system())
 }
 
-/// A house whose engine has this clock.
+/// Creates a house whose engine has this clock.
 fn house_at(clock: Clock) -> House {
     let folder = tempfile::tempdir().unwrap();
     let plain: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).unwrap());
@@ -46,7 +46,8 @@ fn actions(records: &[Record]) -> Vec<&str> {
     records.iter().map(|record| record.action.as_str()).collect()
 }
 
-/// The clock of this process is ahead of the engine's by months: without the engine's time the record after would be dated so, too.
+/// The clock of this process is ahead of the engine's by months: without the engine's time the later record would have that date,
+/// too.
 #[tokio::test]
 async fn a_writer_whose_clock_is_ahead_dates_no_record() {
     let time = |text: &str| Timestamp::parse(text).unwrap();
@@ -56,7 +57,7 @@ async fn a_writer_whose_clock_is_ahead_dates_no_record() {
     house.audited.put(house.model("churn"), Condition::Absent).await.unwrap();
     *engine.lock().unwrap() = time("2026-06-02T10:00:00Z");
     house.audited.put(house.model("risk"), Condition::Absent).await.unwrap();
-    // An engine that is set back brings nothing out of its order.
+    // An engine that is set back brings no record out of its order.
     *engine.lock().unwrap() = time("2026-06-01T12:00:00Z");
     let said = ("request.refuse", "user:ann");
     note(&*house.plain, &house.trail(), &Author::named("user:ann"), said, None).await.unwrap();
@@ -184,7 +185,7 @@ async fn a_check_says_where_a_trail_is_broken() {
     house.plain.put(third.clone().with("v", 9), Condition::None).await.unwrap();
     assert_eq!(broken().await.unwrap().0, 3);
     house.plain.put(third, Condition::None).await.unwrap();
-    // What is missing at the end, or all of it, and what is rewritten as a whole: who kept what was there sees it.
+    // A trail that is cut off, deleted, or rewritten as a whole is detected by a known record.
     let head = chain::head(&*house.plain, &Trail::Server).await.unwrap();
     let since = async |known| chain::verify(&*house.plain, &Trail::Server, Some(known)).await.unwrap().broken;
     assert_eq!(since((head.seq, head.digest)).await, None);

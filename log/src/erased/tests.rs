@@ -91,7 +91,7 @@ proptest! {
             return Ok(());
         };
         prop_assert_eq!((count, after.erased, after.ver), (of, of, 1));
-        // All else of the item is what it was, and it is read as it is written.
+        // The rest of the item is unchanged, and it is read as it is written.
         let plain = Segment { ver: 0, erased: 0, data: before.data.clone(), ..after.clone() };
         prop_assert_eq!(&plain, &before);
         prop_assert_eq!(&Segment::from_item(after.to_item()).unwrap(), &after);
@@ -160,7 +160,7 @@ fn what_cannot_be_read_is_not_erased_in_part() {
     assert!(erase(&shorter, &surrogates, false).unwrap_err().to_string().contains("the item says 3 rows"));
 }
 
-/// With its values, an event says nothing; where a value is required, it is not a number.
+/// With its values erased, an event has no content; a required value becomes NaN.
 #[test]
 fn values_go_with_a_key_where_they_are_asked_for() {
     let some = |key: &str| (key.to_owned(), Some(0.25), None, None, None);

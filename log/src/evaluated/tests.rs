@@ -9,7 +9,7 @@ fn applied(seq: u64) -> Applied {
     Applied::from([("p/00".to_owned(), seq), ("o/00".to_owned(), seq)])
 }
 
-/// As every version before wrote it: a projection like any other.
+/// Written by every version before: a projection like any other.
 #[test]
 fn a_head_of_the_first_form_is_read() {
     let workspace = Id::parse(WORKSPACE).unwrap();
@@ -73,7 +73,7 @@ async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts()
     assert_eq!(query_all(&table, Query::table(parts)).await.unwrap(), []);
 }
 
-/// The rows of splits stand apart from what is read of a day, and go when the next evaluation has none.
+/// The rows of splits stand apart from the evaluation of a day, and are deleted when the next evaluation has none.
 #[tokio::test]
 async fn rows_of_splits_are_read_by_those_who_ask_for_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ async fn rows_of_splits_are_read_by_those_who_ask_for_them() {
         assert_eq!(load_plain(&table, at).await.unwrap().unwrap().1, texts(states));
         assert_eq!(apart().await.len(), 2, "those of the generation before are gone");
     }
-    // One that is lost for good concerns those alone who ask for it.
+    // A part that is lost for good affects only readers of it.
     table.delete(&apart().await[1].key, Condition::None).await.unwrap();
     assert!(load(&table, at).await.unwrap_err().to_string().contains("a part of its generation is missing"));
     assert_eq!(load_plain(&table, at).await.unwrap().unwrap().1, ["a"]);

@@ -1,4 +1,4 @@
-//! The keys of the audit trails.
+//! Keys of the audit trails.
 
 use std::{fmt, str::FromStr};
 
@@ -7,16 +7,16 @@ use table::{Key, KeyRange};
 
 use super::MAX_SEQ;
 
-/// An audit trail: the ordered list of who changed what.
+/// Audit trail: the ordered list of changes with their authors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trail {
-    /// That of the server: what belongs to no workspace, and which workspaces there are.
+    /// Trail of the server: objects of no workspace, and the creation and deletion of workspaces.
     Server,
-    /// That of a workspace.
+    /// Trail of a workspace.
     Workspace(Id),
 }
 
-/// The partition of the trail of the server.
+/// Partition of the trail of the server.
 const SERVER: &str = "sys/audit";
 
 impl Trail {
@@ -28,7 +28,7 @@ impl Trail {
     }
 }
 
-/// As people see it: `server`, or the id of the workspace.
+/// Writes it as people see it: `server`, or the id of the workspace.
 impl fmt::Display for Trail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,12 +52,12 @@ impl FromStr for Trail {
     }
 }
 
-/// The record `seq` of a trail; the first is 1.
+/// Record `seq` of a trail; the first is 1.
 pub fn audit_record(trail: &Trail, seq: u64) -> Key {
     Key::new(trail.partition(), format!("{seq:010}"))
 }
 
-/// The records of a trail from `first` on.
+/// Records of a trail from `first` on.
 pub fn audit_records(trail: &Trail, first: u64) -> KeyRange {
     KeyRange {
         pk: trail.partition(),
@@ -66,7 +66,7 @@ pub fn audit_records(trail: &Trail, first: u64) -> KeyRange {
     }
 }
 
-/// The trail and the number of a record's key. `None`, when the key is not one of a record.
+/// Parses the trail and the number from a record's key. `None`, when the key is not one of a record.
 pub fn parse_audit_record(key: &Key) -> Option<(Trail, u64)> {
     let trail = match key.pk.as_str() {
         SERVER => Trail::Server,

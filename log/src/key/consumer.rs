@@ -1,4 +1,4 @@
-//! The keys of consumers: who follows the log of a workspace, and how far.
+//! Keys of consumers, each with the position of a follower of a workspace's log.
 
 use event::Id;
 use table::{Key, KeyRange};
@@ -7,12 +7,12 @@ fn consumer_partition(workspace: &Id) -> String {
     format!("w#{workspace}/consumer")
 }
 
-/// How far a consumer has read.
+/// Progress of a consumer.
 pub fn consumer(workspace: &Id, name: &str) -> Key {
     Key::new(consumer_partition(workspace), name)
 }
 
-/// The workspace and the name of a consumer. `None`, when the key is not one of a consumer.
+/// Parses the workspace and the name of a consumer. `None`, when the key is not one of a consumer.
 pub fn parse_consumer(key: &Key) -> Option<(Id, &str)> {
     let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/consumer")?;
     Some((Id::parse(workspace).ok()?, &key.sk))

@@ -1,4 +1,4 @@
-//! The keys of counters: how many events there are, month by month. They stand in a partition of their own, so that the page of the
+//! Keys of counters: the numbers of events, month by month. They stand in a partition of their own, so that the page of the
 //! workspace does not grow with them.
 
 use event::Id;
@@ -6,7 +6,7 @@ use table::{Key, KeyRange};
 
 use super::END;
 
-/// What a counter counts for: the whole workspace, or one release of it by name.
+/// Subject of a counter: the whole workspace, or one release of it by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Counted {
     /// The workspace.
@@ -26,7 +26,7 @@ fn counter_sort(counted: &Counted, month: &str) -> String {
     }
 }
 
-/// The counters of one month of what is counted.
+/// Counters of one month of a subject.
 pub fn counter(workspace: &Id, counted: &Counted, month: &str) -> Key {
     Key::new(counter_partition(workspace), counter_sort(counted, month))
 }
@@ -36,13 +36,13 @@ pub fn counters(workspace: &Id) -> KeyRange {
     KeyRange::prefix(counter_partition(workspace), "count#")
 }
 
-/// The counters of what is counted from a month to another, both included; an empty month is no bound.
+/// Counters of a subject from one month to another, both included; an empty month is no bound.
 pub fn counters_between(workspace: &Id, counted: &Counted, from: &str, to: &str) -> KeyRange {
     let to = format!("{}{END}", counter_sort(counted, to));
     KeyRange { pk: counter_partition(workspace), from: counter_sort(counted, from), to }
 }
 
-/// What a counter item counts for, and the month.
+/// Parses the subject of a counter, and the month.
 pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
     let (entity, month) = key.sk.strip_prefix("count#")?.rsplit_once('/')?;
     let counted = match entity.strip_prefix("r#") {

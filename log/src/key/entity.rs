@@ -1,4 +1,4 @@
-//! The keys of the catalog: entities, their names and ids, memberships and counters.
+//! Keys of the catalog: entities, their names and ids, memberships and counters.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use table::{Key, KeyRange};
 
 use super::END;
 
-/// The types of entities.
+/// Types of entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntityKind {
-    /// A category of workspaces.
+    /// Category of workspaces.
     Category,
     /// A workspace.
     Workspace,
-    /// A model of a workspace.
+    /// Model of a workspace.
     Model,
     /// A configuration of a workspace.
     Configuration,
@@ -31,7 +31,7 @@ pub enum EntityKind {
 }
 
 impl EntityKind {
-    /// All of them, parents before children.
+    /// All types, parents before children.
     pub const ALL: [Self; 9] = [
         Self::Category,
         Self::Workspace,
@@ -44,7 +44,7 @@ impl EntityKind {
         Self::System,
     ];
 
-    /// Its name, for one.
+    /// Name in the singular.
     pub fn name(self) -> &'static str {
         match self {
             Self::Category => "category",
@@ -59,7 +59,7 @@ impl EntityKind {
         }
     }
 
-    /// Its name, for several.
+    /// Name in the plural.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Category => "categories",
@@ -74,7 +74,7 @@ impl EntityKind {
         }
     }
 
-    /// What its keys begin with, and its ids as people see them: `m` of `m#...` and of `m_...`.
+    /// Prefix of its keys, and of its ids as people see them: `m` of `m#...` and of `m_...`.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Category => "wc",
@@ -89,15 +89,15 @@ impl EntityKind {
         }
     }
 
-    /// The type that a prefix stands for.
+    /// Finds the type of a prefix.
     pub fn from_prefix(prefix: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.prefix() == prefix)
     }
 
-    /// The type of a name such as `model`.
+    /// Finds the type of a name such as `model`.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, naming the existing ones.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -105,7 +105,7 @@ impl EntityKind {
         })
     }
 
-    /// The type of what it belongs to; `None` for what stands by itself.
+    /// Type of its parent; `None` for a type without one.
     pub fn parent(self) -> Option<Self> {
         match self {
             Self::Workspace => Some(Self::Category),
@@ -114,7 +114,7 @@ impl EntityKind {
         }
     }
 
-    /// The attribute of the parent that counts its children of this type.
+    /// Attribute of the parent that counts its children of this type.
     pub fn counter(self) -> Option<&'static str> {
         match self {
             Self::Workspace => Some("count_of_workspaces"),
@@ -126,7 +126,7 @@ impl EntityKind {
         }
     }
 
-    /// The types of what belongs to it.
+    /// Types of its children.
     pub fn children(self) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |kind| kind.parent() == Some(self))
     }
@@ -138,7 +138,7 @@ impl fmt::Display for EntityKind {
     }
 }
 
-/// Which entity: all that its key is made of.
+/// Id of an entity, from which its key is made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntityId {
     /// A category.
@@ -162,8 +162,7 @@ pub enum EntityId {
 }
 
 impl EntityId {
-    /// The entity of a type that stands by itself, or that of a workspace; `None`, when the type
-    /// needs the other one of the two.
+    /// Creates the id of an entity without a workspace, or in a workspace; `None`, when the type needs the other form.
     pub fn new(kind: EntityKind, id: Id, workspace: Option<Id>) -> Option<Self> {
         Some(match (kind, workspace) {
             (EntityKind::Category, None) => Self::Category(id),
@@ -179,7 +178,7 @@ impl EntityId {
         })
     }
 
-    /// Its type.
+    /// Type of the entity.
     pub fn kind(&self) -> EntityKind {
         match self {
             Self::Category(_) => EntityKind::Category,
@@ -194,7 +193,7 @@ impl EntityId {
         }
     }
 
-    /// Its id.
+    /// Id within its type.
     pub fn id(&self) -> &Id {
         match self {
             Self::Category(id)
@@ -209,7 +208,7 @@ impl EntityId {
         }
     }
 
-    /// The workspace that it is in.
+    /// Workspace that contains it.
     pub fn workspace(&self) -> Option<&Id> {
         match self {
             Self::Model(workspace, _)
@@ -220,18 +219,18 @@ impl EntityId {
         }
     }
 
-    /// Its key.
+    /// Key of the entity.
     pub fn key(&self) -> Key {
         let own = self.token();
         Key::new(self.workspace().map_or_else(|| own.clone(), super::workspace_page), own)
     }
 
-    /// Its name inside of keys: `m#<id>`.
+    /// Name inside of keys: `m#<id>`.
     pub fn token(&self) -> String {
         format!("{}#{}", self.kind().prefix(), self.id())
     }
 
-    /// Which entity a key is of, when it is one's own key.
+    /// Parses the entity from its own key; `None` for other keys.
     pub fn of_key(key: &Key) -> Option<Self> {
         let (kind, id) = parse_token(&key.sk)?;
         let within = (key.pk != key.sk).then(|| parse_token(&key.pk)).map_or(Some(None), |within| {
@@ -241,20 +240,20 @@ impl EntityId {
     }
 }
 
-/// As people see it: `m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9`.
+/// Writes it as people see it: `m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9`.
 impl fmt::Display for EntityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.kind().prefix(), self.id())
     }
 }
 
-/// The type and id of a token such as `m#<id>`.
+/// Parses the type and id of a token such as `m#<id>`.
 pub fn parse_token(token: &str) -> Option<(EntityKind, Id)> {
     let (prefix, id) = token.split_once('#')?;
     Some((EntityKind::from_prefix(prefix)?, Id::parse(id).ok()?))
 }
 
-/// The type and id of an id as people write it, `m_<id>` or only `<id>`.
+/// Parses the type and id of an id as people write it, `m_<id>` or only `<id>`.
 pub fn parse_id(text: &str) -> Option<(Option<EntityKind>, Id)> {
     match text.split_once('_') {
         Some((prefix, id)) => Some((Some(EntityKind::from_prefix(prefix)?), Id::parse(id).ok()?)),
@@ -262,19 +261,19 @@ pub fn parse_id(text: &str) -> Option<(Option<EntityKind>, Id)> {
     }
 }
 
-/// A part of the partition of an index.
+/// Part of the partition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Siblings {
-    /// The partition, of the table or of `GSI1`.
+    /// Partition, of the table or of `GSI1`.
     pub pk: String,
-    /// What the sort keys begin with; the id follows.
+    /// Prefix of the sort keys; the id follows.
     pub prefix: String,
-    /// Whether they stand together in the table itself, not only in `GSI1`.
+    /// True if they stand together in the table itself, not only in `GSI1`.
     pub is_base: bool,
 }
 
 impl Siblings {
-    /// Those of the ids from `first` to `last`, as text; all when `None`.
+    /// Range of the ids from `first` to `last`, as text; all when `None`.
     pub fn range(&self, first: Option<&str>, last: Option<&str>) -> KeyRange {
         let end = END.to_string();
         KeyRange {
@@ -285,8 +284,8 @@ impl Siblings {
     }
 }
 
-/// Where the entities of a type stand together: all of them, those of a category, or those of a
-/// workspace. `None`, when the parent is of the wrong type.
+/// Range in which the entities of a type stand together: all of them, those of a category, or those of a workspace. `None`, when
+/// the parent is of the wrong type.
 pub fn siblings(kind: EntityKind, parent: Option<&EntityId>) -> Option<Siblings> {
     let prefix = format!("{}#", kind.prefix());
     if kind.parent() != parent.map(EntityId::kind) {
@@ -299,19 +298,19 @@ pub fn siblings(kind: EntityKind, parent: Option<&EntityId>) -> Option<Siblings>
     })
 }
 
-/// Where the releases of a model stand together.
+/// Range in which the releases of a model stand together.
 pub fn releases_of(model: &Id) -> Siblings {
     Siblings { pk: format!("m#{model}/r"), prefix: "r#".to_owned(), is_base: false }
 }
 
-/// Where an entity stands in `GSI1`, if it does: what stands by itself among its type, a workspace in
-/// its category. (A release stands by its model: [`super::release_index`].)
+/// Place of an entity in `GSI1`, if it has one: an entity without a parent among its type, a workspace in its category. (A
+/// release stands by its model: [`super::release_index`].)
 pub fn entity_index(kind: EntityKind, parent: Option<&EntityId>, id: &Id) -> Option<(String, String)> {
     let place = siblings(kind, parent).filter(|place| !place.is_base)?;
     Some((place.pk, format!("{}{id}", place.prefix)))
 }
 
-/// The model by which a release stands in `GSI1`.
+/// Parses the model by which a release stands in `GSI1`.
 pub fn parse_release_index(pk: &str) -> Option<Id> {
     Id::parse(pk.strip_prefix("m#")?.strip_suffix("/r")?).ok()
 }
@@ -321,27 +320,27 @@ pub fn names_of(parent: Option<&EntityId>, kind: EntityKind) -> KeyRange {
     KeyRange::prefix(guard(parent, kind, "").pk, "")
 }
 
-/// The guard of a name among the children of a type.
+/// Guard of a name among the children of a type.
 pub fn guard(parent: Option<&EntityId>, kind: EntityKind, name: &str) -> Key {
     super::name_guard(&parent.map(EntityId::token).unwrap_or_default(), kind.prefix(), name)
 }
 
-/// The pointer from the id of something in a workspace to that workspace.
+/// Pointer from the id of an entity in a workspace to that workspace.
 pub fn pointer(id: &Id) -> Key {
     Key::new(format!("@id#{id}"), "@id")
 }
 
-/// A user or system in a group, as the group has it.
+/// Membership of a user or system in a group, on the side of the group.
 pub fn member(group: &Id, member: &EntityId) -> Key {
     Key::new(format!("g#{group}"), member.token())
 }
 
-/// The same, as the member has it.
+/// Membership on the side of the member.
 pub fn membership(member: &EntityId, group: &Id) -> Key {
     Key::new(member.token(), format!("g#{group}"))
 }
 
-/// The group and the member of a key of [`member`]. `None`, when it is another key.
+/// Parses the group and the member of a key of [`member`]. `None`, when it is another key.
 pub fn parse_member(key: &Key) -> Option<(Id, EntityId)> {
     match (parse_token(&key.pk)?, parse_token(&key.sk)?) {
         ((EntityKind::Group, group), (EntityKind::User, user)) => Some((group, EntityId::User(user))),
@@ -350,7 +349,7 @@ pub fn parse_member(key: &Key) -> Option<(Id, EntityId)> {
     }
 }
 
-/// The members of a group, or the groups of a user or system, in the partition of `of`.
+/// Members of a group, or groups of a user or system, in the partition of `of`.
 pub fn memberships(of: &EntityId) -> Option<KeyRange> {
     match of {
         // Systems, then users, and nothing between them.
@@ -360,40 +359,40 @@ pub fn memberships(of: &EntityId) -> Option<KeyRange> {
     }
 }
 
-/// A free counter of an entity, in its partition.
+/// Free counter of an entity, in its partition.
 pub fn free_counter(of: &EntityId, name: &str) -> Key {
     Key::new(of.key().pk, format!("n#{}/{name}", of.token()))
 }
 
-/// The free counters of an entity.
+/// Free counters of an entity.
 pub fn free_counters(of: &EntityId) -> KeyRange {
     KeyRange::prefix(of.key().pk, &format!("n#{}/", of.token()))
 }
 
-/// The entity and the name of a free counter, by its sort key.
+/// Parses the entity and the name of a free counter, from its sort key.
 pub fn parse_free_counter(sk: &str) -> Option<((EntityKind, Id), &str)> {
     let (token, name) = sk.strip_prefix("n#")?.split_once('/')?;
     Some((parse_token(token)?, name))
 }
 
-/// Something that happened to a user, in the user's partition, by its time.
+/// Activity of a user, in the user's partition, by its time.
 pub fn activity(user: &Id, id: &Id) -> Key {
     Key::new(format!("u#{user}"), format!("act#{id}"))
 }
 
-/// What a user answered in a review of a workspace on a day, in the user's partition.
+/// Answers of a user in a review of a workspace on a day, in the user's partition.
 pub fn answered(user: &Id, day: Day, workspace: &Id, review: &str) -> Key {
     Key::new(format!("u#{user}"), format!("answered#{day}/w#{workspace}/{review}"))
 }
 
-/// The day, the workspace and the review of a key of [`answered`]. `None`, when it is another key.
+/// Parses the day, the workspace and the review of a key of [`answered`]. `None`, when it is another key.
 pub fn parse_answered(key: &Key) -> Option<(Day, Id, &str)> {
     let mut parts = key.sk.strip_prefix("answered#")?.splitn(3, '/');
     let (day, workspace) = (parts.next()?.parse().ok()?, parts.next()?.strip_prefix("w#")?);
     Some((day, Id::parse(workspace).ok()?, parts.next()?))
 }
 
-/// The entity that a guard leads to, by the guard's key and the id in it.
+/// Entity to which a guard leads, by the guard's key and the id in it.
 pub fn guarded(guard: &Key, kind: EntityKind, id: Id) -> Option<EntityId> {
     let parent = guard.pk.strip_prefix("@name#")?.strip_suffix(kind.prefix())?.strip_suffix('/')?;
     let workspace = match parse_token(parent) {

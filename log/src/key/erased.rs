@@ -1,4 +1,4 @@
-//! The keys of what was erased of a workspace: which keys are refused, and the erasures.
+//! Keys of erasures of a workspace, and of its refused keys.
 
 use event::Id;
 use table::{Key, KeyRange};
@@ -9,7 +9,7 @@ fn erased_partition(workspace: &Id) -> String {
     format!("w#{workspace}/erased")
 }
 
-/// How many keys were erased in a workspace, and by what they are known; also whether events are being written again.
+/// Number of erased keys of a workspace, the secret of their digests, and the state of rewriting.
 pub fn erased(workspace: &Id) -> Key {
     Key::new(erased_partition(workspace), "keys")
 }

@@ -1,4 +1,4 @@
-//! The keys of filters: which keys of events a day may have.
+//! Keys of filters of the keys of events that a day may have.
 
 use event::{Day, Id, Kind};
 use table::{Key, KeyRange};
@@ -9,12 +9,12 @@ fn key_filter_partition(workspace: &Id, version: u32) -> String {
     format!("w#{workspace}/keys/v{version}")
 }
 
-/// The head of the filter of the keys of a kind of events of a day: what it covers.
+/// Head of the filter of the keys of a kind of events of a day, with its coverage.
 pub fn key_filter(workspace: &Id, version: u32, day: Day, kind: Kind) -> Key {
     Key::new(key_filter_partition(workspace, version), format!("day#{day}/{}", kind.letter()))
 }
 
-/// The heads of the filters of the days from `from` to `to`.
+/// Heads of the filters of the days from `from` to `to`.
 pub fn key_filters_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: key_filter_partition(workspace, version),
@@ -50,7 +50,7 @@ pub fn all_key_filters(workspace: &Id, version: u32) -> KeyRange {
     KeyRange { pk: key_filter_partition(workspace, version), from: String::new(), to: END.to_string() }
 }
 
-/// What a key of a filter is of.
+/// Parsed key of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfKeyFilter {
     /// The version of the projections.
@@ -59,11 +59,11 @@ pub struct OfKeyFilter {
     pub day: Day,
     /// The kind of events.
     pub kind: Kind,
-    /// Of a part the digest of all parts; `None` of the head.
+    /// Digest of all parts, for a part; `None` for the head.
     pub digest: Option<u64>,
 }
 
-/// Which filter a key is of, and whether of its head or of a part. `None`, when it is another key.
+/// Parses the key of a filter, of its head or of a part. `None`, when it is another key.
 pub fn parse_key_filter(key: &Key) -> Option<OfKeyFilter> {
     let (_, version) = key.pk.strip_prefix("w#")?.split_once("/keys/v")?;
     let version = version.parse().ok()?;

@@ -1,29 +1,29 @@
-//! The keys of grants: which role somebody has where.
+//! Keys of grants, the roles of principals in scopes.
 
 use event::Id;
 use table::{Key, KeyRange};
 
 use super::{EntityId, parse_token};
 
-/// Where a role holds.
+/// Scope in which a role holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Everywhere.
+    /// Whole server.
     Server,
-    /// On a category and all its workspaces.
+    /// Category and all its workspaces.
     Category(Id),
-    /// On a workspace.
+    /// Workspace.
     Workspace(Id),
 }
 
-/// The partition of what is noted of the access to the whole server.
+/// Partition of the access to the whole server.
 const ACCESS: &str = "sys/access";
 
-/// How [`Scope::Server`] is called inside of keys.
+/// Name of [`Scope::Server`] inside of keys.
 const SERVER: &str = "server";
 
 impl Scope {
-    /// The scope of a workspace or category; `None` for other entities.
+    /// Scope of a workspace or category; `None` for other entities.
     pub fn of(entity: &EntityId) -> Option<Self> {
         match entity {
             EntityId::Category(id) => Some(Self::Category(id.clone())),
@@ -32,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// The workspace or category; `None` for the server.
+    /// Workspace or category; `None` for the server.
     pub fn entity(&self) -> Option<EntityId> {
         match self {
             Self::Server => None,
@@ -41,12 +41,12 @@ impl Scope {
         }
     }
 
-    /// Its name inside of keys: `w#<id>`, `wc#<id>` or `server`.
+    /// Name inside of keys: `w#<id>`, `wc#<id>` or `server`.
     pub fn token(&self) -> String {
         self.entity().map_or_else(|| SERVER.to_owned(), |entity| entity.token())
     }
 
-    /// The scope of such a name.
+    /// Parses the scope of such a name.
     pub fn parse(token: &str) -> Option<Self> {
         if token == SERVER {
             return Some(Self::Server);
@@ -55,23 +55,23 @@ impl Scope {
         Self::of(&EntityId::new(kind, id, None)?)
     }
 
-    /// The partition of the scope, in which its grants stand.
+    /// Partition of the scope, in which its grants stand.
     fn partition(&self) -> String {
         self.entity().map_or_else(|| ACCESS.to_owned(), |entity| entity.token())
     }
 }
 
-/// The role of a principal (a user, a group or a system) in a scope, as the scope has it.
+/// Role of a principal (a user, a group or a system) in a scope, on the side of the scope.
 pub fn grant(scope: &Scope, principal: &EntityId) -> Key {
     Key::new(scope.partition(), format!("grant#{}", principal.token()))
 }
 
-/// The same, as the principal has it.
+/// Role on the side of the principal.
 pub fn granted(principal: &EntityId, scope: &Scope) -> Key {
     Key::new(principal.token(), format!("grant#{}", scope.token()))
 }
 
-/// The scope and the principal of a grant's key, on either side.
+/// Parses the scope and the principal of a grant's key, on either side.
 pub fn parse_grant(key: &Key) -> Option<(Scope, EntityId)> {
     let other = key.sk.strip_prefix("grant#")?;
     let standing = |token: &str| {
@@ -88,12 +88,12 @@ pub fn parse_grant(key: &Key) -> Option<(Scope, EntityId)> {
     }
 }
 
-/// The grants in a scope.
+/// Grants in a scope.
 pub fn grants(scope: &Scope) -> KeyRange {
     KeyRange::prefix(scope.partition(), "grant#")
 }
 
-/// The grants that a principal has.
+/// Grants of a principal.
 pub fn grants_of(principal: &EntityId) -> KeyRange {
     KeyRange::prefix(principal.token(), "grant#")
 }

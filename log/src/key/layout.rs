@@ -1,4 +1,4 @@
-//! The key of what says in which layout a table is.
+//! Key of the layout of a table.
 
 use table::Key;
 

@@ -1,4 +1,4 @@
-//! The keys of live releases, of what happened to releases, and of follows.
+//! Keys of live releases, of happenings, and of follows.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use table::{Key, KeyRange};
 
 use super::{END, EntityId, parse_workspace_page, workspace_page};
 
-/// What people set for a workspace: its primary metric, and whether unknown releases are taken.
+/// Settings of a workspace, such as its primary metric, and the acceptance of unknown releases.
 pub fn settings(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#workspace")
 }
 
-/// The workspace of a key of [`settings`]. `None`, when it is another key.
+/// Parses the workspace of a key of [`settings`]. `None`, when it is another key.
 pub fn parse_settings(key: &Key) -> Option<Id> {
     let workspace = parse_workspace_page(&key.pk)?;
     (settings(&workspace) == *key).then_some(workspace)
 }
 
-/// What is live in an environment now.
+/// Live releases of an environment now.
 pub fn live(workspace: &Id, environment: &str) -> Key {
     Key::new(workspace_page(workspace), format!("live#{environment}"))
 }
 
-/// What is live now, in all environments of a workspace.
+/// Live releases of all environments of a workspace now.
 pub fn lives(workspace: &Id) -> KeyRange {
     KeyRange::prefix(workspace_page(workspace), "live#")
 }
 
-/// The environment of a key of [`live`]. `None`, when it is another key.
+/// Parses the environment of a key of [`live`]. `None`, when it is another key.
 pub fn parse_live(sk: &str) -> Option<&str> {
     sk.strip_prefix("live#")
 }
@@ -50,13 +50,13 @@ fn environment_partition(workspace: &Id, environment: &str) -> String {
     format!("w#{workspace}/env#{environment}")
 }
 
-/// A change of what is live in an environment, by its time.
+/// Change of the live releases of an environment, by its time.
 pub fn live_change(workspace: &Id, environment: &str, at: Timestamp, what: &str, release: &str) -> Key {
     let sk = format!("{}/{what}/{release}", instant(at));
     Key::new(environment_partition(workspace, environment), sk)
 }
 
-/// The changes of what is live in an environment, up to and including the instant `at`.
+/// Changes of the live releases of an environment, up to and including the instant `at`.
 pub fn live_changes_until(workspace: &Id, environment: &str, at: Timestamp) -> KeyRange {
     KeyRange {
         pk: environment_partition(workspace, environment),
@@ -65,34 +65,34 @@ pub fn live_changes_until(workspace: &Id, environment: &str, at: Timestamp) -> K
     }
 }
 
-/// All changes of what is live in an environment.
+/// All changes of the live releases of an environment.
 pub fn live_changes(workspace: &Id, environment: &str) -> KeyRange {
     KeyRange::prefix(environment_partition(workspace, environment), "at#")
 }
 
-/// Something that happened in a workspace: to a release, or an alert.
+/// Happening of a workspace: of a release, or an alert.
 pub fn happening(workspace: &Id, at: Timestamp, what: &str, about: &str, environment: &str) -> Key {
     Key::new(format!("w#{workspace}/feed"), format!("{}/{what}/{about}/{environment}", instant(at)))
 }
 
-/// The workspace and the name of an alert, by its key among what happened. `None`, when it is another key.
+/// Parses the workspace and the name of an alert, from its key among happenings. `None`, when it is another key.
 pub fn parse_alert(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/feed")?).ok()?;
     let mut parts = key.sk.strip_prefix("at#")?.split('/').skip(1);
     (parts.next()? == "alert").then_some((workspace, parts.next()?))
 }
 
-/// All that happened in a workspace, by time.
+/// Happenings of a workspace, by time.
 pub fn happenings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(format!("w#{workspace}/feed"), "at#")
 }
 
-/// The partition of `GSI1` that holds what happened to a model, by time.
+/// Partition of `GSI1` that holds the happenings of a model, by time.
 pub fn happenings_of_model(model: &Id) -> KeyRange {
     KeyRange::prefix(format!("m#{model}/feed"), "at#")
 }
 
-/// What can be followed.
+/// Thing that can be followed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Followed {
     /// A workspace.
@@ -102,13 +102,13 @@ pub enum Followed {
 }
 
 impl Followed {
-    /// The workspace, or that of the model.
+    /// Workspace, or the one of the model.
     pub fn workspace(&self) -> &Id {
         let (Self::Workspace(workspace) | Self::Model(workspace, _)) = self;
         workspace
     }
 
-    /// The model, if it is one.
+    /// Model, if it is one.
     pub fn model(&self) -> Option<EntityId> {
         match self {
             Self::Workspace(_) => None,
@@ -116,12 +116,12 @@ impl Followed {
         }
     }
 
-    /// The workspace, and the model if it is one.
+    /// Workspace, and the model if it is one.
     pub fn entities(&self) -> impl Iterator<Item = EntityId> {
         [EntityId::Workspace(self.workspace().clone())].into_iter().chain(self.model())
     }
 
-    /// The key of its entity.
+    /// Key of its entity.
     pub fn entity(&self) -> Key {
         self.model().unwrap_or_else(|| EntityId::Workspace(self.workspace().clone())).key()
     }
@@ -146,7 +146,7 @@ impl Followed {
     }
 }
 
-/// By ids as people see them.
+/// Writes it by ids as people see them.
 impl fmt::Display for Followed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -163,53 +163,53 @@ fn user_partition(user: &Id) -> String {
     format!("u#{user}")
 }
 
-/// That a user follows something.
+/// Follow of a user.
 pub fn follow(user: &Id, followed: &Followed) -> Key {
     Key::new(user_partition(user), format!("follow#{}", followed.token()))
 }
 
-/// All that a user follows.
+/// All follows of a user.
 pub fn follows(user: &Id) -> KeyRange {
     KeyRange::prefix(user_partition(user), "follow#")
 }
 
-/// The partition of `GSI1` that holds what all users follow, user by user.
+/// Partition of `GSI1` that holds the follows of all users, user by user.
 pub const FOLLOWS: &str = "follow";
 
-/// Where a follow stands in `GSI1`.
+/// Place of a follow in `GSI1`.
 pub fn follow_index(user: &Id, followed: &Followed) -> (String, String) {
     (FOLLOWS.to_owned(), format!("u#{user}/{}", followed.token()))
 }
 
-/// The partition of `board` that holds who follows something, by the time at which they came.
+/// Partition of `board` that holds the followers of something, by the time at which they came.
 pub fn followers(followed: &Followed) -> String {
     format!("{}/followers", followed.token())
 }
 
-/// The user of a follow and what is followed. `None`, when the key is another one.
+/// Parses the user and the followed thing. `None`, when the key is another one.
 pub fn parse_follow(key: &Key) -> Option<(Id, Followed)> {
     let user = Id::parse(key.pk.strip_prefix("u#")?).ok()?;
     Some((user, Followed::parse(key.sk.strip_prefix("follow#")?)?))
 }
 
-/// That a user has seen something that happened in a workspace: its sort key there comes first, so
-/// that marks stand in the order of time.
+/// Mark that a user has seen a happening of a workspace: its sort key there comes first, so that marks stand in the order of
+/// time.
 pub fn seen(user: &Id, workspace: &Id, happening: &str) -> Key {
     Key::new(format!("u#{user}/seen"), format!("{happening}/w#{workspace}"))
 }
 
-/// The marks of what a user has seen that happened from one sort key to another.
+/// Marks of a user for happenings from one sort key to another.
 pub fn seen_between(user: &Id, first: &str, last: &str) -> KeyRange {
     KeyRange { pk: format!("u#{user}/seen"), from: first.to_owned(), to: format!("{last}/{END}") }
 }
 
-/// The name of something that happened, as people and programs name it to mark it as seen.
+/// Name of a happening, by which people and programs mark it as seen.
 pub fn happening_name(key: &Key) -> Option<String> {
     let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/feed")?;
     Some(format!("{workspace}:{}", key.sk.strip_prefix("at#")?))
 }
 
-/// The workspace and the sort key of such a name. `None`, when it is no such name.
+/// Parses the workspace and the sort key of such a name. `None`, when it is no such name.
 pub fn parse_happening_name(name: &str) -> Option<(Id, String)> {
     let (workspace, rest) = name.split_once(':')?;
     let is_plain = |text: &str| text.len() <= 512 && text.bytes().all(|byte| byte.is_ascii_graphic());

@@ -1,5 +1,5 @@
-//! The keys of what is known of pending outcomes: which segments of them hold some that wait, up to where segments were taken up, and what
-//! was decided. No version of the projections is part of them, so no rebuild decides anything again.
+//! Keys of pending outcomes: the segments with waiting ones, the position up to which segments were taken up, and the decisions.
+//! No version of the projections is part of them, so no rebuild decides anything again.
 
 use std::fmt;
 
@@ -42,12 +42,12 @@ fn pending_partition(workspace: &Id) -> String {
     format!("w#{workspace}/pending")
 }
 
-/// What says of a segment which of its outcomes wait.
+/// Waiting outcomes of a segment.
 pub fn waiting(segment: &PendingSegment) -> Key {
     Key::new(pending_partition(&segment.log.workspace), format!("waits#{segment}"))
 }
 
-/// All that is [`waiting`] in a workspace, by the day on which it came.
+/// Keys of all [`waiting`] outcomes of a workspace, by the day on which they came.
 pub fn all_waiting(workspace: &Id) -> KeyRange {
     KeyRange::prefix(pending_partition(workspace), "waits#")
 }
@@ -66,7 +66,7 @@ pub fn decisions_from(segment: &PendingSegment, first: u32) -> KeyRange {
     }
 }
 
-/// The decisions about outcomes that came on a day or later.
+/// Decisions about outcomes that came on a day or later.
 pub fn decisions_since(workspace: &Id, day: Day) -> KeyRange {
     KeyRange {
         pk: pending_partition(workspace),
@@ -75,25 +75,25 @@ pub fn decisions_since(workspace: &Id, day: Day) -> KeyRange {
     }
 }
 
-/// Up to which segment a log of pending outcomes was taken up.
+/// Segment up to which a log of pending outcomes was taken up.
 pub fn taken_up(log: &LogId) -> Key {
     Key::new(pending_partition(&log.workspace), format!("taken#{}/{:02}", log.day, log.lane))
 }
 
-/// All that is known of the pending outcomes that came on a day, in three ranges: what waits is the first of them, decisions are the last.
+/// Items about the pending outcomes that came on a day, in three ranges: the waiting ones first, the decisions last.
 pub fn pending_of_day(workspace: &Id, day: Day) -> [KeyRange; 3] {
     ["waits", "taken", "decided"]
         .map(|what| KeyRange::prefix(pending_partition(workspace), &format!("{what}#{day}/")))
 }
 
-/// The segment of a key that is one of [`waiting`].
+/// Parses the segment of a key of [`waiting`].
 pub fn parse_waiting(key: &Key) -> Option<PendingSegment> {
     let mut words = key.sk.strip_prefix("waits#")?.split('/');
     let segment = parse_pending(key, &mut words)?;
     words.next().is_none().then_some(segment)
 }
 
-/// The decision of a key that is one of [`decision`].
+/// Parses the decision of a key of [`decision`].
 pub fn parse_decision(key: &Key) -> Option<DecisionId> {
     let mut words = key.sk.strip_prefix("decided#")?.split('/');
     let segment = parse_pending(key, &mut words)?;

@@ -1,4 +1,4 @@
-//! The keys of what the projector writes: projections, dead letters, leases and heartbeats.
+//! Keys of the items that the projector writes: projections, dead letters, leases and heartbeats.
 
 use std::fmt;
 
@@ -27,12 +27,12 @@ pub fn evaluation(workspace: &Id, version: u32, day: Day) -> Key {
     Key::new(rollup_partition(workspace, version), format!("day#{day}/eval"))
 }
 
-/// Which writing of an evaluation a part of it belongs to.
+/// Identity of one writing of an evaluation, to which its parts belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation {
-    /// The version of the head that names it.
+    /// Version of the head that names it.
     pub ver: u64,
-    /// A digest of all its parts.
+    /// Digest of all its parts.
     pub digest: u64,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Generation {
 }
 
 impl Generation {
-    /// The one that displays as `text`.
+    /// Parses the text that it displays as.
     pub fn parse(text: &str) -> Option<Self> {
         let (ver, digest) = text.split_once('-')?;
         let found = Self { ver: ver.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
@@ -66,7 +66,7 @@ pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
     KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
 }
 
-/// A part of the rows of splits of the evaluation of a day. They stand apart, so that what is read of a window is without them.
+/// Part of the rows of splits of the evaluation of a day. They stand apart, so that a read of a window is without them.
 pub fn split_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
     Key::new(rollup_partition(workspace, version), format!("split#{day}/{generation}/{part:05}"))
 }
@@ -85,7 +85,7 @@ pub fn all_splits(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(rollup_partition(workspace, version), "split#")
 }
 
-/// The day of a part of the rows of splits, its generation and its number. `None`, when the key is another one.
+/// Parses the day, the generation and the number of a part of the rows of splits. `None`, when the key is another one.
 pub fn parse_split(key: &Key) -> Option<(Day, Generation, u32)> {
     let mut parts = key.sk.strip_prefix("split#")?.split('/');
     let day = parts.next()?.parse().ok()?;
@@ -93,7 +93,7 @@ pub fn parse_split(key: &Key) -> Option<(Day, Generation, u32)> {
     (part.len() == 5 && parts.next().is_none()).then_some((day, generation, part.parse().ok()?))
 }
 
-/// The generation of a part of an evaluation, of its rows of splits too. `None`, when the key is another one.
+/// Parses the generation of a part of an evaluation, or of its rows of splits. `None`, when the key is another one.
 pub fn generation_of(key: &Key) -> Option<Generation> {
     match parse_projection(key) {
         Ok((_, Projection::EvaluationPart(generation, _))) => Some(generation),
@@ -101,7 +101,7 @@ pub fn generation_of(key: &Key) -> Option<Generation> {
     }
 }
 
-/// An item of a breakdown of a day. Those by feature have a partition of their own.
+/// Item of a breakdown of a day. Those by feature have a partition of their own.
 pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -> Key {
     let partition = match breakdown.by {
         By::Release | By::Metric | By::Tag => rollup_partition(workspace, version),
@@ -110,7 +110,7 @@ pub fn breakdown(workspace: &Id, version: u32, day: Day, breakdown: Breakdown) -
     Key::new(partition, format!("day#{day}/{breakdown}"))
 }
 
-/// The head of what is known of the features of a day: what their breakdown covers. It stands beside the rollup.
+/// Head of the features of a day, with the coverage of their breakdown. It stands beside the rollup.
 pub fn features(workspace: &Id, version: u32, day: Day) -> Key {
     Key::new(rollup_partition(workspace, version), format!("day#{day}/features"))
 }
@@ -134,7 +134,7 @@ pub fn projections(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange
     }
 }
 
-/// The same from day `first` on.
+/// Such projections from day `first` on.
 pub fn projections_since(workspace: &Id, version: u32, first: Day) -> KeyRange {
     KeyRange { from: format!("day#{first}"), ..all_projections(workspace, version) }
 }
@@ -144,25 +144,25 @@ pub fn all_projections(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(rollup_partition(workspace, version), "day#")
 }
 
-/// What is stored under a day of the projections.
+/// Kind of item stored under a day of the projections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
     /// Counts, sums, histograms.
     Rollup,
-    /// The same by release, metric, tag or feature.
+    /// Part of the rollup by release, metric, tag or feature.
     Breakdown(Breakdown),
-    /// Of which predictions the breakdown by feature is.
+    /// Coverage of the breakdown by feature, and the predictions that it counts.
     Features,
     /// Predictions judged by outcomes.
     Evaluation,
-    /// A part of the same, by its generation and its number.
+    /// Part of an evaluation, by its generation and its number.
     EvaluationPart(Generation, u32),
 }
 
-/// The day of a projection and which of them it is.
+/// Parses the day and the kind of a projection.
 ///
 /// # Errors
-/// `Corrupt`, when the key is of none.
+/// `Corrupt`, when the key is of no projection.
 pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
     let parse = || {
         let mut parts = key.sk.strip_prefix("day#")?.split('/');
@@ -189,12 +189,12 @@ pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
     parse().ok_or_else(|| Error::corrupt(format!("{key} is not the key of a projection")))
 }
 
-/// Which version of its projections a workspace is read from.
+/// Active version of a workspace's projections.
 pub fn active(workspace: &Id) -> Key {
     Key::new(format!("w#{workspace}/proj"), "active")
 }
 
-/// The workspace of a key of [`active`]. `None`, when it is another key.
+/// Parses the workspace of a key of [`active`]. `None`, when it is another key.
 pub fn parse_active(key: &Key) -> Option<Id> {
     let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/proj").filter(|_| key.sk == "active")?;
     Id::parse(workspace).ok()
@@ -209,7 +209,7 @@ pub fn dead_letter(log: &LogId, version: u32, seq: u64) -> Key {
     Key::new(dead_letter_partition(&log.workspace, version), format!("{log}/{seq:010}"))
 }
 
-/// The workspace of a dead letter of any sort, and the name of what was refused. `None`, when it is another key.
+/// Parses the workspace of a dead letter of any sort, and the name of the refused thing. `None`, when it is another key.
 pub fn parse_letter(key: &Key) -> Option<(Id, &str)> {
     let (workspace, _) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
     Some((Id::parse(workspace).ok()?, &key.sk))
@@ -229,14 +229,14 @@ pub fn dead_letters_between(workspace: &Id, version: u32, from: Day, to: Day) ->
     }
 }
 
-/// The segment and the version of a dead letter. `None`, when the key is another one.
+/// Parses the segment and the version of a dead letter. `None`, when the key is another one.
 pub fn parse_dead_letter(key: &Key) -> Option<(LogId, u64, u32)> {
     let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
     let (log, seq) = parse_place(workspace, &key.sk)?;
     Some((log, seq, version.parse().ok()?))
 }
 
-/// What a day has beside its log, and that may turn out to be no item.
+/// Projection or other record of a day whose write may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OfDay {
     /// Its rollup, with the breakdowns and counters that are written before it.
@@ -245,7 +245,7 @@ pub enum OfDay {
     Evaluation,
     /// Its breakdown by feature.
     Features,
-    /// What its release events say of what is live.
+    /// Live releases, by its release events.
     Live,
 }
 
@@ -253,7 +253,7 @@ impl OfDay {
     /// All of them.
     pub const ALL: [OfDay; 4] = [OfDay::Rollup, OfDay::Evaluation, OfDay::Features, OfDay::Live];
 
-    /// Its name in keys.
+    /// Name in keys.
     pub fn name(self) -> &'static str {
         match self {
             OfDay::Rollup => "rollup",
@@ -263,18 +263,18 @@ impl OfDay {
         }
     }
 
-    /// The one with this name.
+    /// Finds the one with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// The dead letter of what a day has and cannot be written.
+/// Dead letter of a record of a day that cannot be written.
 pub fn unwritten(workspace: &Id, version: u32, day: Day, what: OfDay) -> Key {
     Key::new(dead_letter_partition(workspace, version), format!("day#{day}/{}", what.name()))
 }
 
-/// What a key of [`unwritten`] is of. `None`, when it is another key.
+/// Parses a key of [`unwritten`]. `None`, when it is another key.
 pub fn parse_unwritten(key: &Key) -> Option<(Id, u32, Day, OfDay)> {
     let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
     let (day, what) = key.sk.strip_prefix("day#")?.split_once('/')?;
@@ -295,13 +295,13 @@ pub fn leases(stream: &str) -> KeyRange {
     KeyRange::prefix(lease_partition(stream), "shard#")
 }
 
-/// The shard of a lease. `None`, when the key is another one.
+/// Parses the shard of a lease. `None`, when the key is another one.
 pub fn parse_lease(key: &Key) -> Option<&str> {
     key.pk.strip_prefix("sys/lease#")?;
     key.sk.strip_prefix("shard#")
 }
 
-/// After which workspace the sweep of all days goes on.
+/// Cursor of the sweep of all days: the workspace after which it goes on.
 pub fn sweep_cursor() -> Key {
     Key::new("sys/sweep", "cursor")
 }

@@ -1,11 +1,11 @@
-//! The keys of how long events are kept, and of the days whose events are gone.
+//! Keys of the retention of events, and of the days whose events are gone.
 
 use event::{Day, Id};
 use table::{Key, KeyRange};
 
 use super::workspace_page;
 
-/// How long a workspace keeps its events.
+/// Retention of the events of a workspace.
 pub fn retention(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#retention")
 }
@@ -14,33 +14,33 @@ fn expired_partition(workspace: &Id) -> String {
     format!("w#{workspace}/expired")
 }
 
-/// What says that the events of a day are gone.
+/// Mark that the events of a day are gone.
 pub fn expired(workspace: &Id, day: Day) -> Key {
     Key::new(expired_partition(workspace), format!("day#{day}"))
 }
 
-/// The days from `from` to `to` whose events are gone.
+/// Marks of the days from `from` to `to` whose events are gone.
 pub fn expired_between(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange { pk: expired_partition(workspace), from: format!("day#{from}"), to: format!("day#{to}") }
 }
 
-/// All days whose events are gone.
+/// Marks of all days whose events are gone.
 pub fn all_expired(workspace: &Id) -> KeyRange {
     KeyRange::prefix(expired_partition(workspace), "day#")
 }
 
-/// The day of a key of [`expired`]. `None`, when it is another key.
+/// Parses the day of a key of [`expired`]. `None`, when it is another key.
 pub fn parse_expired(key: &Key) -> Option<Day> {
     key.pk.strip_suffix("/expired")?;
     key.sk.strip_prefix("day#")?.parse().ok()
 }
 
-/// When the projector noticed which setting is in force.
+/// Time at which the projector noticed the setting in force.
 pub fn noticed(workspace: &Id) -> Key {
     Key::new(expired_partition(workspace), "set#retention")
 }
 
-/// The time that the table has counted.
+/// Time that the table has counted.
 pub fn counted_time() -> Key {
     Key::new("sys/time", "counted")
 }

@@ -1,4 +1,4 @@
-//! The keys of reviews: what people are to judge, who has which item now, and what each of them was shown and said.
+//! Keys of reviews: their items, turns and leases, and the predictions and answers of each reviewer.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use table::{Key, KeyRange};
 
 use super::parse_workspace_part;
 
-/// An item of a review: a prediction that people judge.
+/// Item of a review: a prediction that people judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReviewItemId {
     /// The workspace.
     pub workspace: Id,
-    /// The review, by its id.
+    /// Id of the review.
     pub review: Id,
-    /// Its number among those of the review, from 0.
+    /// Number among the items of the review, from 0.
     pub number: u32,
 }
 
@@ -32,7 +32,7 @@ fn review_partition(workspace: &Id, review: &Id) -> String {
     format!("w#{workspace}/review/{review}")
 }
 
-/// A reviewer stands last in the name, so whatever letters it has, no other one has the same partition.
+/// Partition of a reviewer. The reviewer stands last in the name, so no two reviewers of any letters share a partition.
 fn reviewer_partition(workspace: &Id, reviewer: &str) -> String {
     format!("w#{workspace}/reviewer/{reviewer}")
 }
@@ -47,7 +47,7 @@ pub fn reviews(workspace: &Id) -> KeyRange {
     KeyRange::prefix(reviews_partition(workspace), "name#")
 }
 
-/// The workspace and the name of a key of [`review`].
+/// Parses the workspace and the name of a key of [`review`].
 pub fn parse_review(key: &Key) -> Option<(Id, &str)> {
     let (workspace, part) = parse_workspace_part(&key.pk)?;
     (part == "/review").then_some(())?;
@@ -71,12 +71,12 @@ pub fn review_items_of(workspace: &Id, review: &Id, (first, last): (u32, u32)) -
     KeyRange { to, ..review_items_from(workspace, review, first) }
 }
 
-/// The number of the key of an item of a review.
+/// Parses the number from the key of an item of a review.
 pub fn parse_review_item(key: &Key) -> Option<u32> {
     key.sk.strip_prefix("item#").filter(|number| number.len() == 4)?.parse().ok()
 }
 
-/// A pair of releases of an arena, by its number there.
+/// Pair of releases of an arena, by its number there.
 pub fn arena_pair(workspace: &Id, review: &Id, pair: u32) -> Key {
     Key::new(review_partition(workspace, review), format!("pair#{pair:02}"))
 }
@@ -86,37 +86,37 @@ pub fn arena_pairs(workspace: &Id, review: &Id) -> KeyRange {
     KeyRange::prefix(review_partition(workspace, review), "pair#")
 }
 
-/// The number of the key of a pair of an arena.
+/// Parses the number from the key of a pair of an arena.
 pub fn parse_arena_pair(key: &Key) -> Option<u32> {
     key.sk.strip_prefix("pair#").filter(|number| number.len() == 2)?.parse().ok()
 }
 
-/// What a reviewer has of a review now.
+/// Turn of a reviewer in a review.
 pub fn review_turn(workspace: &Id, review: &Id, reviewer: &str) -> Key {
     Key::new(review_partition(workspace, review), format!("turn#{reviewer}"))
 }
 
-/// What reviewers have of a review.
+/// Turns of all reviewers in a review.
 pub fn review_turns(workspace: &Id, review: &Id) -> KeyRange {
     KeyRange::prefix(review_partition(workspace, review), "turn#")
 }
 
-/// The reviewer of a key of [`review_turn`].
+/// Parses the reviewer of a key of [`review_turn`].
 pub fn parse_review_turn(key: &Key) -> Option<&str> {
     key.sk.strip_prefix("turn#")
 }
 
-/// That the answer to an item is to be appended.
+/// Note that the answer to an item is to be appended.
 pub fn owed_answer(id: &ReviewItemId) -> Key {
     Key::new(reviews_partition(&id.workspace), format!("owed#{id}"))
 }
 
-/// All answers of a workspace that are to be appended.
+/// Notes of all answers of a workspace that are to be appended.
 pub fn owed_answers(workspace: &Id) -> KeyRange {
     KeyRange::prefix(reviews_partition(workspace), "owed#")
 }
 
-/// The item of a key of [`owed_answer`].
+/// Parses the item of a key of [`owed_answer`].
 pub fn parse_owed_answer(key: &Key) -> Option<ReviewItemId> {
     let (workspace, part) = parse_workspace_part(&key.pk)?;
     let (review, number) = key.sk.strip_prefix("owed#")?.split_once('/')?;
@@ -124,24 +124,24 @@ pub fn parse_owed_answer(key: &Key) -> Option<ReviewItemId> {
     Some(ReviewItemId { workspace, review: Id::parse(review).ok()?, number })
 }
 
-/// That a reviewer was shown a prediction, by the digest of its key and instant.
+/// Record that a reviewer was shown a prediction, by the digest of its key and instant.
 pub fn shown_to(workspace: &Id, reviewer: &str, digest: &[u8; 16]) -> Key {
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Key::new(reviewer_partition(workspace, reviewer), format!("shown#{hex}"))
 }
 
-/// The answer that a reviewer gave to an item at an instant.
+/// Answer of a reviewer to an item at an instant.
 pub fn given_answer(id: &ReviewItemId, reviewer: &str, at: Timestamp) -> Key {
     let sk = format!("answer#{:016}/{id}", at.micros().max(0));
     Key::new(reviewer_partition(&id.workspace, reviewer), sk)
 }
 
-/// All answers that a reviewer gave in a workspace.
+/// All answers of a reviewer in a workspace.
 pub fn all_given_answers(workspace: &Id, reviewer: &str) -> KeyRange {
     KeyRange::prefix(reviewer_partition(workspace, reviewer), "answer#")
 }
 
-/// The answers that a reviewer gave from one instant on and before another.
+/// Answers of a reviewer from one instant on and before another.
 pub fn given_answers(workspace: &Id, reviewer: &str, from: Timestamp, before: Timestamp) -> KeyRange {
     let at = |at: Timestamp| format!("answer#{:016}", at.micros().max(0));
     KeyRange { pk: reviewer_partition(workspace, reviewer), from: at(from), to: at(before) }

@@ -6,7 +6,7 @@ use table::{Key, KeyRange, key::END};
 
 use super::LogId;
 
-/// The experiment of runs that name none, and the id that MLflow knows it by.
+/// Experiment of runs that name none, and its id in MLflow.
 pub const DEFAULT_EXPERIMENT: (&str, &str) = ("Default", "0");
 
 /// The partition of the experiments and runs of a workspace.
@@ -19,12 +19,12 @@ fn latest_partition(workspace: &Id) -> String {
     format!("w#{workspace}/latest")
 }
 
-/// The partitions of all that is noted of the runs of a workspace, besides their metrics in the log.
+/// Partitions of everything stored about the runs of a workspace, besides their metrics in the log.
 pub fn of_runs(workspace: &Id) -> [String; 2] {
     [runs_partition(workspace), latest_partition(workspace)]
 }
 
-/// The id of the experiment of a name: made of the name, so that a name has one experiment.
+/// Id of the experiment of a name: made of the name, so that a name has one experiment.
 pub fn experiment_id(name: &str) -> String {
     if name == DEFAULT_EXPERIMENT.0 {
         return DEFAULT_EXPERIMENT.1.to_owned();
@@ -53,19 +53,19 @@ pub fn runs(workspace: &Id) -> KeyRange {
     KeyRange::prefix(runs_partition(workspace), "run#")
 }
 
-/// The workspace and the run of a key of [`run`].
+/// Parses the workspace and the run of a key of [`run`].
 pub fn parse_run(key: &Key) -> Option<(Id, Id)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/run")?).ok()?;
     Some((workspace, Id::parse(key.sk.strip_prefix("run#")?).ok()?))
 }
 
-/// The workspace and the experiment's id of a key of [`experiment`].
+/// Parses the workspace and the experiment's id of a key of [`experiment`].
 pub fn parse_experiment(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/run")?).ok()?;
     Some((workspace, key.sk.strip_prefix("exp#")?))
 }
 
-/// Where a run stands in `GSI1`: the runs of an experiment, by age.
+/// Place of a run in `GSI1`: the runs of an experiment, by age.
 pub fn run_index(workspace: &Id, experiment: &str, run: &Id) -> (String, String) {
     (runs_of(workspace, experiment).pk, format!("run#{run}"))
 }
@@ -80,7 +80,7 @@ pub fn latest(workspace: &Id, run: &Id) -> Key {
     Key::new(latest_partition(workspace), format!("run#{run}"))
 }
 
-/// One of the items for what does not fit into the first.
+/// Further item for the metrics that do not fit into the first.
 pub fn latest_part(workspace: &Id, run: &Id, part: u8) -> Key {
     Key::new(latest_partition(workspace), format!("run#{run}/{part:02x}"))
 }
@@ -95,7 +95,7 @@ pub fn latest_between(workspace: &Id, first: &Id, last: &Id) -> KeyRange {
     KeyRange { pk: latest_partition(workspace), from: format!("run#{first}"), to: format!("run#{last}{END}") }
 }
 
-/// Where the first item with latest values of a run stands in `GSI1`: beside the runs of its experiment.
+/// Place of the first item with latest values of a run in `GSI1`: beside the runs of its experiment.
 pub fn latest_index(workspace: &Id, experiment: &str, run: &Id) -> (String, String) {
     (latest_partition_of(workspace, experiment), format!("run#{run}"))
 }
@@ -110,7 +110,7 @@ fn latest_partition_of(workspace: &Id, experiment: &str) -> String {
     format!("w#{workspace}/latest#{experiment}/r")
 }
 
-/// The run of a key of the latest values, when it is that of the first item.
+/// Parses the run of a key of the latest values, when it is that of the first item.
 pub fn parse_latest(key: &Key) -> Option<Id> {
     key.pk.strip_suffix("/latest")?;
     Id::parse(key.sk.strip_prefix("run#")?).ok()

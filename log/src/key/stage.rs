@@ -1,17 +1,17 @@
-//! The keys of stages: evaluations and rollups of days as they stood when the days had some ages. No version of the projections is
-//! part of them, so no rebuild writes another one.
+//! Keys of stages: evaluations and rollups of days at some ages of the days. No version of the projections is part of them, so no
+//! rebuild writes another one.
 
 use event::{Day, Id, lane::By};
 use table::{Key, KeyRange};
 
 use super::{Breakdown, END};
 
-/// A part of a stage that does not fit one item: the digest of all its parts, and its number.
+/// Part of a stage that does not fit one item: the digest of all its parts, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StagePart {
-    /// The digest of all its parts.
+    /// Digest of all its parts.
     pub digest: u64,
-    /// Its number, from 0.
+    /// Number of the part, from 0.
     pub part: u32,
 }
 
@@ -19,7 +19,7 @@ fn stage_partition(workspace: &Id) -> String {
     format!("w#{workspace}/stage")
 }
 
-/// The stage of a day when it was so many hours old.
+/// Stage of a day at an age of `hours` hours.
 pub fn stage(workspace: &Id, day: Day, hours: u32) -> Key {
     Key::new(stage_partition(workspace), format!("day#{day}/{hours:05}"))
 }
@@ -39,7 +39,7 @@ pub fn stages_between(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange { pk: stage_partition(workspace), from: format!("day#{from}/"), to: format!("day#{to}/{END}") }
 }
 
-/// The day and the age in hours of a stage, and which part of it the key is of. `None`, when it is another key.
+/// Parses the day, the age in hours and the part of a stage. `None`, when it is another key.
 pub fn parse_stage(key: &Key) -> Option<(Day, u32, Option<StagePart>)> {
     key.pk.strip_prefix("w#")?.strip_suffix("/stage")?;
     let mut words = key.sk.strip_prefix("day#")?.split('/');
@@ -60,12 +60,12 @@ fn rolled_partition(workspace: &Id) -> String {
     format!("w#{workspace}/rolled")
 }
 
-/// The rollup of a day when it was so many hours old.
+/// Rollup of a day at an age of `hours` hours.
 pub fn rolled(workspace: &Id, day: Day, hours: u32) -> Key {
     Key::new(rolled_partition(workspace), format!("day#{day}/{hours:05}"))
 }
 
-/// A part of a breakdown of such rollups of a day, by the digest of what it says.
+/// Part of a breakdown of such rollups of a day, by the digest of its content.
 pub fn rolled_part(workspace: &Id, day: Day, breakdown: Breakdown, digest: u64) -> Key {
     Key::new(rolled_partition(workspace), format!("day#{day}/part/{breakdown}/{digest:016x}"))
 }
@@ -89,16 +89,16 @@ pub fn rolled_between(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange { pk: rolled_partition(workspace), from: format!("day#{from}/"), to: format!("day#{to}/{END}") }
 }
 
-/// A key of rollups at ages.
+/// Key of rollups at ages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rolled {
-    /// That of a rollup, by its age in hours.
+    /// Rollup, by its age in hours.
     Head(u32),
-    /// That of a part of a breakdown, with the digest of what it says.
+    /// Part of a breakdown, with the digest of its content.
     Part(Breakdown, u64),
 }
 
-/// The day of a rollup at an age or of a part of one, and which it is. `None`, when it is another key.
+/// Parses the day of a rollup at an age or of a part of one, and the kind of key. `None`, when it is another key.
 pub fn parse_rolled(key: &Key) -> Option<(Day, Rolled)> {
     key.pk.strip_prefix("w#")?.strip_suffix("/rolled")?;
     let mut words = key.sk.strip_prefix("day#")?.split('/');
@@ -115,12 +115,12 @@ pub fn parse_rolled(key: &Key) -> Option<(Day, Rolled)> {
     words.next().is_none().then_some((day, rolled))
 }
 
-/// Up to which instant the stages of a workspace are made.
+/// Instant up to which the stages of a workspace are made.
 pub fn staged_until(workspace: &Id) -> Key {
     Key::new(stage_partition(workspace), "until")
 }
 
-/// Up to which day the logs of a workspace were looked at for what can be merged.
+/// Progress of the compaction of a workspace's logs.
 pub fn compacted(workspace: &Id) -> Key {
     Key::new(stage_partition(workspace), "compacted")
 }

@@ -1,41 +1,41 @@
-//! The keys of the dead letters of what cannot be done for a workspace.
+//! Keys of the dead letters of failed tasks of a workspace.
 
 use event::Id;
 use table::{Key, KeyRange};
 
 use super::projector::dead_letter_partition;
 
-/// What is done for a workspace with each sweep, and may turn out to be impossible.
+/// Task for a workspace with each sweep, which may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OfWorkspace {
-    /// Its logs are compared with what is folded.
+    /// Comparison of its logs with the projections.
     Sweep,
-    /// What has expired is deleted.
+    /// Deletion of expired events.
     Expiry,
-    /// What is live is ranked.
+    /// Ranking of live releases.
     Leaderboard,
-    /// The evaluations of days are kept as they stood at some ages.
+    /// Storing of evaluations of days at some ages.
     Stages,
-    /// Its alert rules are judged.
+    /// Judgement of its alert rules.
     Alerts,
-    /// Filters of the keys of days are made.
+    /// Making of filters of the keys of days.
     KeyFilters,
-    /// The predictions that pending outcomes judge are looked for.
+    /// Search for the predictions that pending outcomes judge.
     Pending,
-    /// Answers of reviewers that were decided are appended.
+    /// Appending of decided answers of reviewers.
     Answers,
-    /// Live releases are compared with those that predict beside them.
+    /// Comparison of live releases with those that predict beside them.
     Challenges,
-    /// Digests are told.
+    /// Writing of digests.
     Digests,
-    /// Keys are erased.
+    /// Erasure of keys.
     Erasure,
-    /// Small segments are merged.
+    /// Merging of small segments.
     Compaction,
 }
 
 impl OfWorkspace {
-    /// All of them.
+    /// All tasks.
     pub const ALL: [Self; 12] = [
         Self::Sweep,
         Self::Expiry,
@@ -51,7 +51,7 @@ impl OfWorkspace {
         Self::Compaction,
     ];
 
-    /// Its name in keys.
+    /// Name in keys.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sweep => "sweep",
@@ -69,23 +69,23 @@ impl OfWorkspace {
         }
     }
 
-    /// The one that is called so.
+    /// Finds the task of a name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// The dead letter of what cannot be done for a workspace.
+/// Dead letter of a failed task of a workspace.
 pub fn undone(workspace: &Id, version: u32, what: OfWorkspace) -> Key {
     Key::new(dead_letter_partition(workspace, version), format!("workspace/{}", what.name()))
 }
 
-/// The dead letters of all that cannot be done for a workspace.
+/// Dead letters of all failed tasks of a workspace.
 pub fn all_undone(workspace: &Id, version: u32) -> KeyRange {
     KeyRange::prefix(dead_letter_partition(workspace, version), "workspace/")
 }
 
-/// What a key of [`undone`] is of. `None`, when it is another key.
+/// Parses a key of [`undone`]. `None`, when it is another key.
 pub fn parse_undone(key: &Key) -> Option<(Id, u32, OfWorkspace)> {
     let (workspace, version) = key.pk.strip_prefix("w#")?.split_once("/dlq/v")?;
     let what = OfWorkspace::of_name(key.sk.strip_prefix("workspace/")?)?;

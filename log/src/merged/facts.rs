@@ -1,4 +1,4 @@
-//! What a merged item says of each of its segments, field by field: equal values stand beside each other and pack well.
+//! Facts about each segment of a merged item, field by field: equal values stand beside each other and pack well.
 
 use std::sync::Arc;
 
@@ -14,47 +14,47 @@ use crate::{
     segment_item::Segment,
 };
 
-/// The version of the bytes.
+/// Version of the bytes.
 const FORM: u8 = 1;
 
-/// How hard zstd tries: the bytes are written once and small.
+/// Level of zstd: the bytes are written once and should be small.
 const LEVEL: i32 = 9;
 
-/// The most bytes before they are packed: a bound for what they may claim to be.
+/// Maximum unpacked bytes: a bound for their claims.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most of what a number counts.
+/// Maximum of any count.
 const MAX_COUNT: usize = 1 << 20;
 
-/// The bytes of a [`BatchId`].
+/// Number of bytes of a [`BatchId`].
 const ID_BYTES: usize = 16;
 
-/// A batch is named by 16 bytes,
+/// Marks a batch that is named by 16 bytes.
 const NAMED: u64 = 0;
-/// or by its content, which is the segment.
+/// Marks a batch that is named by its content, which is the segment.
 const BY_CONTENT: u64 = 1;
 
-/// What is known of a segment beside its events.
+/// Facts about a segment beside its events.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) rows: usize,
-    /// How long after the time of its last event it was appended ([`time_of_last`]), in microseconds.
+    /// Microseconds from the time of its last event ([`time_of_last`]) to its append.
     pub(super) lag: i64,
-    /// Which of all columns it has, in its order.
+    /// Indexes of its columns among all columns, in its order.
     pub(super) columns: Vec<usize>,
-    /// How long before it was appended its events were known, in microseconds, where that is stated.
+    /// Microseconds by which its events were known before its append, if that is stated.
     pub(super) known_before: Option<u64>,
     pub(super) lanes: Option<u8>,
     pub(super) ver: i64,
     pub(super) erased: u64,
-    /// Its batches; without a name the one that its events give.
+    /// Batches; one without a name is named by its events.
     batches: Vec<(Option<BatchId>, usize, usize)>,
     pub(super) indexes: Vec<Vec<u32>>,
     pub(super) authors: Authors,
 }
 
 impl Facts {
-    /// Its batches, if its events are these.
+    /// Returns its batches, if its events are these.
     pub(super) fn batches_of(&self, log: &LogId, events: &Columns) -> Vec<BatchPart> {
         let part = |(batch, first, rows): &(Option<BatchId>, usize, usize)| {
             let batch = batch.or_else(|| name_of_content(log, events)).unwrap_or(BatchId([0; ID_BYTES]));
@@ -64,21 +64,22 @@ impl Facts {
     }
 }
 
-/// The time of the last of some events, in microseconds since 1970; 0, when they have none.
+/// Returns the time of the last of some events, in microseconds since 1970; 0, when they have none.
 pub(super) fn time_of_last(log: &LogId, events: &Columns) -> i64 {
     let last = events.rows.checked_sub(1);
     let time = |row| events.column(log.kind.time_field())?.time(row);
     last.and_then(time).unwrap_or_default()
 }
 
-/// What is known of segments, whose events these are, and stand one after the other in `all`. `None`, when it cannot be said.
+/// Encodes the facts about segments with these events, which stand one after the other in `all`. `None`, when that is not
+/// possible.
 pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) -> Option<Vec<u8>> {
     let (mut plain, mut names) = (Vec::new(), Vec::new());
     let out = &mut plain;
     put_varint(out, segments.len() as u64);
     put_columns(out, events, all);
     segments.iter().for_each(|segment| put_varint(out, segment.rows as u64));
-    // Events mostly come soon: how late they are takes fewer bytes than when they came.
+    // Events usually come soon: their lag takes fewer bytes than their time.
     let mut before = 0i64;
     for (segment, events) in segments.iter().zip(events) {
         let lag = segment.appended_at.micros().wrapping_sub(time_of_last(&segment.log, events));
@@ -110,7 +111,7 @@ pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) ->
             put_varint(out, before.map_or(Some(0), |before| u64::try_from(before).ok()?.checked_add(1))?);
         }
     }
-    // Names are by chance, so they are not packed.
+    // Names are random, so they are not packed.
     let packed = zstd::bulk::compress(&plain, LEVEL).ok().filter(|packed| packed.len() < plain.len());
     let mut bytes = vec![FORM];
     put_varint(&mut bytes, plain.len() as u64);
@@ -120,7 +121,7 @@ pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) ->
     Some(bytes)
 }
 
-/// The distinct lists of columns, and which of them each segment has.
+/// Encodes the distinct lists of columns, and the list of each segment.
 fn put_columns(out: &mut Vec<u8>, events: &[Columns], all: &Columns) {
     let place = |name: &str| all.columns.iter().position(|column| column.name == name).unwrap_or_default();
     let mut lists = Vec::<Vec<&str>>::new();
@@ -140,7 +141,7 @@ fn put_columns(out: &mut Vec<u8>, events: &[Columns], all: &Columns) {
     numbers.into_iter().for_each(|number| put_varint(out, number as u64));
 }
 
-/// Which segments say who appended their parts, and then all authors, as a segment has those of its parts.
+/// Encodes the number of parts with authors of each segment, and then all authors, as in a segment.
 fn put_authors(out: &mut Vec<u8>, segments: &[Segment]) -> Option<()> {
     let mut authors = Vec::new();
     for segment in segments {
@@ -154,7 +155,7 @@ fn put_authors(out: &mut Vec<u8>, segments: &[Segment]) -> Option<()> {
     Some(())
 }
 
-/// The inverse of [`encode`], where there are so many columns.
+/// Decodes the output of [`encode`], for this number of columns.
 pub(super) fn decode(bytes: &[u8], columns: usize) -> Checked<Vec<Facts>> {
     let mut cursor = Cursor::new(bytes);
     match cursor.take(1)?[0] {
@@ -197,7 +198,7 @@ pub(super) fn decode(bytes: &[u8], columns: usize) -> Checked<Vec<Facts>> {
         facts.indexes = (0..sets).map(|_| indexes::take(&mut from)).collect::<Checked<_>>()?;
     }
     take_authors(&mut from, &mut all)?;
-    // Where none is stated, nothing stands behind the authors.
+    // Without stated times, nothing stands behind the authors.
     if from.remaining() > 0 {
         for facts in &mut all {
             facts.known_before = from.varint()?.checked_sub(1);

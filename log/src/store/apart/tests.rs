@@ -33,16 +33,16 @@ fn segment(lane: u8, seq: u64) -> Segment {
 }
 
 struct Tables {
-    /// With merged items,
+    /// Table with merged items.
     merged: Arc<dyn Table>,
-    /// shown without them,
+    /// View of it without them.
     apart: Arc<dyn Table>,
-    /// and one that never had any.
+    /// Table that never had any.
     plain: SqliteTable,
     _folder: tempfile::TempDir,
 }
 
-/// Lanes with some segments, of which some are merged and have own items yet up to some number.
+/// Tables of lanes with some segments, of which some are merged and still have own items up to some number.
 async fn tables(lanes: &[Lane]) -> Tables {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| SqliteTable::open(&folder.path().join(name), Clock::system()).unwrap();
@@ -98,7 +98,7 @@ async fn one_segment_is_found_wherever_it_stands() {
     assert_eq!(scan::segments(&*tables.apart, &log(0), 4, 5).await.unwrap(), [segment(0, 4), segment(0, 5)]);
 }
 
-/// What cannot be read is a dead letter of each of its segments, and hides none that stands behind it.
+/// An unreadable item is a dead letter of each of its segments, and hides no later one.
 #[tokio::test]
 async fn a_damaged_item_is_segments_that_cannot_be_read() {
     let tables = tables(&[(0, 9, vec![(2, 6, 1)])]).await;
@@ -121,7 +121,7 @@ async fn a_damaged_item_is_segments_that_cannot_be_read() {
 
 type Lane = (u8, u64, Vec<(u64, u64, u64)>);
 
-/// A lane with some of its segments merged, the last never.
+/// Lane with some of its segments merged, the last never.
 fn any_lane(lane: u8) -> impl Strategy<Value = Lane> {
     let cuts = prop::collection::vec((1u64..8, 1u64..8, 0u64..9), 0..4);
     (1u64..24, cuts).prop_map(move |(head, cuts)| {
@@ -140,7 +140,7 @@ fn any_lane(lane: u8) -> impl Strategy<Value = Lane> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
 
-    /// Whatever is merged, and however far the own items of segments are deleted, every query answers as if nothing were.
+    /// After any merges, and any deletion of the own items of segments, every query answers as without merges.
     #[test]
     fn every_read_answers_as_if_nothing_were_merged(
         one in any_lane(0), other in any_lane(3),
