@@ -29,8 +29,9 @@ const REST: u32 = 10;
 const LATEST: Duration = Duration::from_secs(60);
 /// Maximum time from a change to the first evaluation of a day that is not quiet: a day that is loaded as a whole is read once.
 const FIRST: Duration = Duration::from_secs(5);
-/// Number of segments of a day per new one from which on the day rests between folds: so a trickle does not write the parts of
-/// its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest), or longer by `FOLD_REST`.
+/// Divisor of the segments of a day: a day that grew by a smaller part of them rests between folds, so that a trickle does not
+/// write the parts of its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest), or longer by
+/// `FOLD_REST`.
 pub const SMALL: u64 = 64;
 /// Minimum rest as a multiple of the duration of the last fold: so folding a trickle takes a fifth of the time at most.
 const FOLD_REST: u32 = 4;
