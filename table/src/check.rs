@@ -1,5 +1,4 @@
-//! What every engine refuses before it writes. The bounds are DynamoDB's, so that what one engine
-//! takes the other takes too.
+//! Checks that every engine makes before it writes. The bounds are DynamoDB's, so that both engines accept the same writes.
 
 use std::collections::HashSet;
 
@@ -11,25 +10,25 @@ use crate::{
     item::{MAX_ITEM_BYTES, Number, Value},
 };
 
-/// The most bytes in a partition key, of the table and of an index.
+/// Maximum bytes of a partition key, of the table and of an index.
 pub const MAX_PK_BYTES: usize = 2048;
 
-/// The most bytes in a sort key, of the table and of an index.
+/// Maximum bytes of a sort key, of the table and of an index.
 pub const MAX_SK_BYTES: usize = 1024;
 
-/// How deep lists and maps may stand in each other.
+/// Maximum depth of lists and maps within each other.
 pub const MAX_DEPTH: usize = 32;
 
-/// Numbers from here on are too large, on either side of zero.
+/// Least size of a number that is too large, on either side of zero.
 const NUMBER_END: f64 = 1e126;
 
-/// Numbers closer to zero than this, but not zero, are too small.
+/// Least size of a number other than zero that can be stored.
 const NUMBER_LEAST: f64 = 1e-130;
 
 /// Refuses an item that cannot be stored.
 ///
 /// # Errors
-/// `Invalid`, naming the item and what is wrong with it.
+/// `Invalid`, naming the item and the fault.
 pub fn check_item(item: &Item) -> Result<()> {
     check_key(&item.key)?;
     let wrong = |what: String| Error::invalid(format!("item {}: {what}", item.key));
@@ -58,7 +57,7 @@ pub fn check_item(item: &Item) -> Result<()> {
     Ok(())
 }
 
-/// Items as the writes of transactions that each stay within their bounds, in the same order.
+/// Splits items into transactions of writes that each stay within their bounds, in the same order.
 pub fn transactions(items: Vec<Item>) -> Vec<Vec<Write>> {
     let mut transactions: Vec<Vec<Write>> = Vec::new();
     let mut bytes = 0;
@@ -82,7 +81,7 @@ pub fn transactions(items: Vec<Item>) -> Vec<Vec<Write>> {
 /// Refuses a key that no item can have.
 ///
 /// # Errors
-/// `Invalid`, naming the key and what is wrong with it.
+/// `Invalid`, naming the key and the fault.
 pub fn check_key(key: &Key) -> Result<()> {
     for (part, text, most) in [("PK", &key.pk, MAX_PK_BYTES), ("SK", &key.sk, MAX_SK_BYTES)] {
         if text.is_empty() {
@@ -102,7 +101,7 @@ pub fn check_key(key: &Key) -> Result<()> {
 /// Refuses a transaction that cannot be made.
 ///
 /// # Errors
-/// `Invalid`, saying why.
+/// `Invalid`, with the reason.
 pub fn check_writes(writes: &[Write]) -> Result<()> {
     if writes.len() > MAX_TRANSACTION_WRITES {
         let found = writes.len();
@@ -128,7 +127,7 @@ pub fn check_writes(writes: &[Write]) -> Result<()> {
 /// Refuses a single write that cannot be made.
 ///
 /// # Errors
-/// `Invalid`, naming the item and what is wrong with it.
+/// `Invalid`, naming the item and the fault.
 pub fn check_write(write: &Write) -> Result<()> {
     match write {
         Write::Put(item, _) => check_item(item),
@@ -138,7 +137,7 @@ pub fn check_write(write: &Write) -> Result<()> {
             check_changed(key, name)
         }
         Write::Update(update) => {
-            // What is set must do as the attributes of an item; the whole is looked at when it is known.
+            // The set attributes must be valid as those of an item; the whole item is checked when it is known.
             let mut item = Item::new(update.key.clone());
             item.attributes.clone_from(&update.set);
             check_item(&item)?;
@@ -162,7 +161,7 @@ fn check_changed(key: &Key, name: &str) -> Result<()> {
     }
 }
 
-/// A whole number and what is added to it. One that is not there counts as 0.
+/// Adds an amount to a whole number. A missing one counts as 0.
 ///
 /// # Errors
 /// `Invalid`, when it is no whole number, or the sum is too large.
@@ -175,7 +174,7 @@ pub fn sum(key: &Key, name: &str, before: Option<&Value>, amount: i64) -> Result
     before.checked_add(amount).ok_or_else(|| wrong("would be too large"))
 }
 
-/// About how many bytes a write carries.
+/// Approximate bytes of a write.
 pub fn write_bytes(write: &Write) -> usize {
     match write {
         Write::Put(item, condition) => item.size() + condition_bytes(condition),
@@ -201,7 +200,7 @@ fn condition_bytes(condition: &Condition) -> usize {
     }
 }
 
-/// The whole number that `value` is.
+/// Returns the whole number that `value` is.
 pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::N(number) => number.as_i64(),
@@ -209,7 +208,7 @@ pub fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// Whether a number is within the bounds of what can be stored.
+/// Returns whether a number is within the bounds of storable numbers.
 pub fn is_number(number: &Number) -> bool {
     let size = number.as_f64().abs();
     size == 0.0 || (NUMBER_LEAST..NUMBER_END).contains(&size)

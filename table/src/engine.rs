@@ -1,4 +1,4 @@
-//! What an engine is to the program around it: how a configuration names its tables, and what an operator may do to one.
+//! Engine, as the program sees it: the names of its tables in a configuration, and the operations of an operator on one.
 
 use std::{ffi::OsStr, fmt, path::Path, sync::Arc};
 
@@ -7,65 +7,65 @@ use event::{Clock, Result};
 
 use crate::{Page, Scan, Table};
 
-/// What an engine is told beside which table it is.
+/// Environment of an engine beside the place of its table.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Tells which items have expired.
+    /// Clock by which items expire.
     pub clock: Clock,
-    /// The region of a cloud; when `None`, as the cloud's own tools find it.
+    /// Region of a cloud; found as by the cloud's own tools, when `None`.
     pub region: Option<String>,
-    /// Another address than that of the region.
+    /// Address in place of that of the region.
     pub endpoint: Option<String>,
 }
 
-/// What a description of a table says: a label and a value a line.
+/// Description of a table: a label and a value a line.
 pub type Lines = Vec<(&'static str, String)>;
 
-/// What hears how many of how many bytes are done.
+/// Listener to the progress of a copy: the bytes done, and all bytes.
 pub type Tell = Box<dyn FnMut(u64, u64) + Send>;
 
-/// An engine. Its tables are called `SCHEME:PLACE`.
+/// Engine. Its tables are called `SCHEME:PLACE`.
 #[async_trait]
 pub trait Engine: fmt::Debug + Send + Sync {
-    /// What the names of its tables begin with, and what metrics call it.
+    /// Prefix of the names of its tables, and name in metrics.
     fn scheme(&self) -> &'static str;
 
-    /// What stands behind the colon, as help and messages say it.
+    /// Placeholder for the text behind the colon, in help and messages.
     fn place(&self) -> &'static str;
 
-    /// Checks what stands behind the colon.
+    /// Checks the text behind the colon.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence.
+    /// Fault of the text, as a sentence.
     fn check(&self, place: &str) -> Result<(), String>;
 
-    /// The file that holds the table, when it is one.
+    /// File that holds the table, when it is one.
     fn file<'a>(&self, place: &'a OsStr) -> Option<&'a Path>;
 
-    /// The short name of a table, by which a person confirms that this one is meant.
+    /// Short name of a table, by which a person confirms that this one is meant.
     fn name(&self, place: &OsStr) -> String;
 
-    /// Opens a table. A new one is made only if `may_create` and that costs nothing.
+    /// Opens a table. A new one is created only if `may_create` and that costs nothing.
     ///
     /// # Errors
-    /// When it is not there, is something else, or cannot be reached.
+    /// Fails when it is missing, is something else, or cannot be reached.
     async fn open(&self, place: &OsStr, around: &Surroundings, may_create: bool) -> Result<Arc<dyn Table>>;
 
-    /// Opens a table to go through all of its items, as people do and services do not.
+    /// Opens a table to read all of its items, as people do and services do not.
     ///
     /// # Errors
     /// As [`Engine::open`].
     async fn open_whole(&self, place: &OsStr, around: &Surroundings) -> Result<Box<dyn Whole>>;
 
-    /// Opens a table to go through all of its items as they stand at one instant, whatever is written meanwhile; `None`,
-    /// when the engine has no such reading.
+    /// Opens a table to read all of its items in their state at one instant, also while others write; `None`, when the engine has
+    /// no such reading.
     ///
     /// # Errors
     /// As [`Engine::open`].
     async fn open_still(&self, place: &OsStr, around: &Surroundings) -> Result<Option<Box<dyn Whole>>>;
 
-    /// Copies a table, as it stands at one instant, into the new file `to`, from which the same engine can go on. `tell`
-    /// hears how many of how many bytes are copied. What an interrupted copy left is taken away first.
+    /// Copies a table, in its state at one instant, into the new file `to`, from which the same engine can go on. `tell` is
+    /// called with the bytes copied and all bytes. The rest of an interrupted copy is deleted first.
     ///
     /// # Errors
     /// `Invalid`, when `to` is there already, or when the engine keeps its table in no file; those of reading and writing.
@@ -74,26 +74,26 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Creates a table with its indexes, its change feed and its expiry; safe to repeat.
     ///
     /// # Errors
-    /// When something else is there, or it cannot be made.
+    /// Fails when something else is there, or it cannot be created.
     async fn create(&self, place: &OsStr, around: &Surroundings) -> Result<()>;
 
-    /// Says what a table is, where it is, and how large it is.
+    /// Describes a table: its kind, its place, and its size.
     ///
     /// # Errors
     /// As [`Engine::open`].
     async fn describe(&self, place: &OsStr, around: &Surroundings) -> Result<Lines>;
 
-    /// Deletes a table with all that is in it.
+    /// Deletes a table with all its items.
     ///
     /// # Errors
-    /// When it is no table of Almanac, is protected, or cannot be reached.
+    /// Fails when it is no table of Almanac, is protected, or cannot be reached.
     async fn delete(&self, place: &OsStr, around: &Surroundings) -> Result<()>;
 }
 
-/// All items of a table.
+/// Reader of all items of a table.
 #[async_trait]
 pub trait Whole: Send + Sync {
-    /// A page of them, in no order that means anything.
+    /// Reads a page of items, in an arbitrary order.
     ///
     /// # Errors
     /// `Invalid`, when the cursor is of something else; those of the table.

@@ -1,43 +1,41 @@
-//! The change feed: its shards, the positions in them, and the changes that are read there.
+//! Change feed: its shards, positions in them, and changes read there.
 
 use crate::Key;
 
-/// A part of the change feed. Changes of one item are always in one shard, or in its children.
+/// Part of the change feed. Changes of one item are always in one shard, or in its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its id.
+    /// Id of the shard.
     pub id: String,
-    /// The shard that it goes on from.
+    /// Shard that it continues.
     pub parent: Option<String>,
 }
 
 impl Shard {
-    /// The stream that it belongs to: what stands before the `/` of its id, else the name of the
-    /// only stream that such an engine has.
+    /// Stream of the shard: the part of its id before the `/`, else the name of the only stream of such an engine.
     pub fn stream(&self) -> &str {
         self.id.rsplit_once('/').map_or("feed", |(stream, _)| stream)
     }
 }
 
-/// Where to read a shard from.
+/// Position from which a shard is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// The oldest change still kept.
+    /// Oldest change still kept.
     Oldest,
-    /// After this, from [`Changes::next`].
+    /// Position behind earlier changes, from [`Changes::next`].
     After(String),
-    /// Only what changes from now on.
+    /// Position before the next change.
     Latest,
 }
 
-/// Some changes of a shard, in the order in which they happened.
+/// Changes of a shard, in the order in which they happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// The keys of the items that were written or deleted.
+    /// Keys of the items that were written or deleted.
     pub keys: Vec<Key>,
-    /// Where to go on; `None` when the shard is closed and read to its end.
+    /// Position to continue from; `None` when the shard is closed and read to its end.
     pub next: Option<Position>,
-    /// Whether changes between the position and these are gone. Then the reader must look at the
-    /// table itself for what it may have missed.
+    /// True if changes between the position and these are gone. Then the reader must read the table itself for missed changes.
     pub gap: bool,
 }

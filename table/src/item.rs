@@ -9,15 +9,15 @@ use event::{Error, Result};
 
 use crate::Key;
 
-/// The most bytes an item may take: names and values together, as DynamoDB counts them.
+/// Maximum bytes of an item: names and values together, as DynamoDB counts them.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
 
-/// A number, kept as its shortest decimal text, as DynamoDB keeps it.
+/// Number, stored as its shortest decimal text, as DynamoDB stores it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(String);
 
 impl Number {
-    /// The number written `text`.
+    /// Parses a number.
     ///
     /// # Errors
     /// `Invalid`, when it is not a finite number.
@@ -37,7 +37,7 @@ impl Number {
         self.0.parse().unwrap_or(f64::NAN)
     }
 
-    /// The whole number, when it is one that fits.
+    /// Whole number, when it is one that fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
     }
@@ -69,7 +69,7 @@ pub enum Value {
     B(Vec<u8>),
     /// True or false.
     Bool(bool),
-    /// Present, but nothing.
+    /// Present, without a value.
     Null,
     /// List.
     L(Vec<Value>),
@@ -138,20 +138,20 @@ impl From<BTreeMap<String, Value>> for Value {
 /// Named attributes under a key. The attributes exclude `PK` and `SK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Where it is.
+    /// Key of the item.
     pub key: Key,
-    /// What it holds. `GSI1PK` and `GSI1SK`, `board` and `score` place it in an index; `expires_at`
-    /// (seconds since 1970) ends it.
+    /// Attributes. `GSI1PK` and `GSI1SK`, `board` and `score` place it in an index; it expires at `expires_at` (seconds since
+    /// 1970).
     pub attributes: BTreeMap<String, Value>,
 }
 
 impl Item {
-    /// An item without attributes.
+    /// Creates an item without attributes.
     pub fn new(key: Key) -> Self {
         Self { key, attributes: BTreeMap::new() }
     }
 
-    /// The same item with attribute `name` set.
+    /// Sets attribute `name`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.attributes.insert(name.to_owned(), value.into());
         self
@@ -248,7 +248,7 @@ impl Item {
         }
     }
 
-    /// An error of what is wrong with this item.
+    /// Error that names this item and its fault.
     pub fn corrupt(&self, what: impl fmt::Display) -> Error {
         Error::corrupt(format!("item {}: {what}", self.key))
     }

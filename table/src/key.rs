@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Sorts after every sort key that continues the same prefix.
+/// Letter that sorts after every sort key that continues the same prefix.
 pub const END: char = '~';
 
 /// The primary key of an item.

@@ -4,21 +4,21 @@ use event::Result;
 
 use crate::{Item, Query, Table};
 
-/// The pages of a query, read one by one as they are asked for: so no more than a page is held of what may be long.
+/// Pages of a query, read one by one on demand: so at most a page of a long result is held.
 #[derive(Debug)]
 pub struct Pages<'a> {
     table: &'a dyn Table,
-    /// What is to be read next; `None` after the last page.
+    /// Query of the next page; `None` after the last page.
     rest: Option<Query>,
 }
 
 impl<'a> Pages<'a> {
-    /// Those of `query`, none of which is read yet.
+    /// Begins with `query`, of which no page is read yet.
     pub fn of(table: &'a dyn Table, query: Query) -> Self {
         Self { table, rest: Some(query) }
     }
 
-    /// The items of the next page, which may be none; `None` after the last.
+    /// Reads the items of the next page, which may be none; `None` after the last.
     ///
     /// # Errors
     /// Errors of [`Table::query`]. Then there are no more pages.
@@ -30,7 +30,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// All items of a query, page after page.
+/// Reads all items of a query, page after page.
 ///
 /// # Errors
 /// Errors of [`Table::query`].

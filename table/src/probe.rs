@@ -1,10 +1,10 @@
-//! Whether a table answers, and takes writes.
+//! Probes of a table: for an answer, and for writes.
 
 use event::{Result, Timestamp};
 
 use crate::{Condition, Item, Key, Table};
 
-/// Asks the table for the item at `key`, which is never there: whether it answers at all.
+/// Checks that the table answers, by reading the item at `key`, which is never there.
 ///
 /// # Errors
 /// Errors of [`Table::get`].
@@ -12,8 +12,7 @@ pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
     table.get(key).await.map(drop)
 }
 
-/// Checks that the table takes writes, all the way to where they are durable: writes an item at `key`, which
-/// is never read.
+/// Checks that the table takes durable writes: writes an item at `key`, which is never read.
 ///
 /// # Errors
 /// Errors of [`Table::put`].

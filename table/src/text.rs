@@ -1,6 +1,5 @@
-//! Items as text: the JSON in which DynamoDB itself writes attributes
-//! (`{"name":{"S":"late-arrival"},"n":{"N":"3"}}`), so that a SQLite file and an export can be read by hand and moved
-//! to DynamoDB without a translation.
+//! Items as text: the JSON in which DynamoDB itself writes attributes (`{"name":{"S":"late-arrival"},"n":{"N":"3"}}`), so that a
+//! SQLite file and an export can be read by hand and moved to DynamoDB without a translation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +21,7 @@ use crate::{
     item::{Number, Value},
 };
 
-/// A line of an export, as DynamoDB's own exports have it.
+/// Line of an export, in the form of DynamoDB's own exports.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -30,10 +29,11 @@ struct Line<'a> {
     item: &'a RawValue,
 }
 
-/// An item as a line, without its end: `{"Item":{"PK":{"S":"..."},...}}`, attributes by name. Equal items have equal lines.
+/// Writes an item as a line, without its end: `{"Item":{"PK":{"S":"..."},...}}`, attributes by name. Equal items have equal
+/// lines.
 ///
 /// # Errors
-/// `Corrupt`, when an attribute is called as a part of the key is.
+/// `Corrupt`, when an attribute has the name of a part of the key.
 pub fn line(item: &Item) -> Checked<String> {
     let key = [("PK", &item.key.pk), ("SK", &item.key.sk)];
     let mut attributes: BTreeMap<&str, Value> =
@@ -50,7 +50,7 @@ pub fn line(item: &Item) -> Checked<String> {
     Ok(format!(r#"{{"Item":{text}}}"#))
 }
 
-/// The item of a line.
+/// Parses the item of a line.
 ///
 /// # Errors
 /// `Corrupt`, when it is not the line of an item.
@@ -69,14 +69,14 @@ pub fn item(line: &str) -> Checked<Item> {
 /// The attributes of an item.
 pub(crate) type Attributes = BTreeMap<String, Value>;
 
-/// Attributes as text.
+/// Encodes attributes as text.
 pub(crate) fn encode(attributes: &Attributes) -> serde_json::Result<String> {
     let wire: BTreeMap<&str, Wire<'_>> =
         attributes.iter().map(|(name, value)| (name.as_str(), Wire(value))).collect();
     serde_json::to_string(&wire)
 }
 
-/// The attributes of a text: all, or only those of `wanted`.
+/// Decodes the attributes of a text: all, or only those of `wanted`.
 pub(crate) fn decode(text: &str, wanted: Option<&[String]>) -> serde_json::Result<Attributes> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let attributes = Wanted(wanted).deserialize(&mut deserializer)?;
@@ -110,7 +110,7 @@ impl Serialize for Wire<'_> {
     }
 }
 
-/// Skips what is not wanted without building it.
+/// Skips unwanted attributes without building them.
 struct Wanted<'a>(Option<&'a [String]>);
 
 impl<'de> DeserializeSeed<'de> for Wanted<'_> {
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::check::MAX_DEPTH;
 
-    /// Exports are kept, so what is written here is read for ever.
+    /// Exports are kept, so the written form must stay readable for ever.
     #[test]
     fn golden_line() {
         let text = r#"{"Item":{"PK":{"S":"w#1"},"SK":{"S":"m#2"},"data":{"B":"AQ=="},"n":{"N":"3"}}}"#;

@@ -1,31 +1,31 @@
-//! What reading and writing costs on DynamoDB on demand, in units of requests.
+//! Costs of reads and writes on DynamoDB on demand, in request units.
 //!
-//! A write costs a unit for each kilobyte of the item that is begun, and the same again for each index that the item is in; a
-//! consistent read one for each four kilobytes that are begun, of an item or of a page. In a transaction a write costs twice that
+//! A write costs a unit for each kilobyte of the item, rounded up, and the same again for each index that the item is in; a
+//! consistent read one for each four kilobytes, rounded up, of an item or of a page. In a transaction a write costs twice that
 //! (DynamoDB Developer Guide, "Read/write capacity mode").
 
 use crate::Item;
 
-/// The bytes of a write unit.
+/// Number of bytes of a write unit.
 pub const WRITE_UNIT_BYTES: usize = 1024;
 
-/// The bytes of a read unit.
+/// Number of bytes of a read unit.
 const READ_UNIT_BYTES: usize = 4 * 1024;
 
-/// The attributes by which an item is in an index.
+/// Attributes by which an item is in an index.
 const INDEXED_BY: [&str; 2] = ["GSI1PK", "board"];
 
-/// The units that writing this many bytes once costs.
+/// Units that a write of this many bytes costs.
 pub fn write_units(bytes: usize) -> u64 {
     bytes.div_ceil(WRITE_UNIT_BYTES).max(1) as u64
 }
 
-/// The units that reading an item or a page of this many bytes costs.
+/// Units that a read of an item or a page of this many bytes costs.
 pub fn read_units(bytes: usize) -> u64 {
     bytes.div_ceil(READ_UNIT_BYTES).max(1) as u64
 }
 
-/// How many times an item is written: to the table, and to each index that it is in.
+/// Number of times that an item is written: to the table, and to each index that it is in.
 pub fn copies(item: &Item) -> u64 {
     1 + INDEXED_BY.iter().filter(|name| item.attributes.contains_key(**name)).count() as u64
 }

@@ -1,5 +1,5 @@
-//! The one loop for what several writers may change at the same time: read, decide, write under the condition
-//! that no other writer has written since, and start again when one has.
+//! Loop for changes that several writers may make at the same time: read, decide, write under the condition that no other writer
+//! has written since, and start again when one has.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -8,50 +8,50 @@ use event::{Error, ErrorKind, Result};
 use super::{Condition, Table, Write};
 use crate::{Item, Key};
 
-/// The attribute that each write of an item counts up, from 1 on.
+/// Attribute that each write of an item counts up, from 1 on.
 const VERSION: &str = "ver";
 
-/// How often a change is tried.
+/// Default number of attempts.
 const ATTEMPTS: usize = 100;
 
-/// How often a change is tried that somebody else keeps overtaking, and which error it ends with.
+/// Number of attempts of a change that other writers overtake, and its error.
 #[derive(Clone, Copy)]
 pub struct Policy<'a> {
-    /// What is changed, for the error.
+    /// Name of the changed thing, for the error.
     pub what: &'a (dyn Display + Sync),
-    /// How often it is tried.
+    /// Maximum number of attempts.
     pub attempts: usize,
-    /// Whether it waits a little between two attempts, so that those who met do not meet again.
+    /// True for a short pause between two attempts, so that writers who met do not meet again.
     pub pauses: bool,
-    /// The kind of the error when every attempt was overtaken.
+    /// Kind of the error when every attempt was overtaken.
     pub kind: ErrorKind,
-    /// Whether it changes more to make the change again, as to count does. Then [`update`] writes in a transaction: an engine knows
-    /// its own again whose answer was lost, also when somebody else has written since.
+    /// True if a repeat of the change would change more, as when counting. Then [`update`] writes in a transaction: an engine
+    /// recognizes its own one whose answer was lost, also when another writer has written since.
     pub once: bool,
 }
 
-/// What becomes of an item.
+/// Outcome for an item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<T> {
-    /// It stays as it is.
+    /// Unchanged.
     Leave(T),
-    /// It is written whole. Its `ver` is counted up by the loop.
+    /// Written whole. The loop increments its `ver`.
     Put(Item, T),
 }
 
 impl<'a> Policy<'a> {
-    /// 100 attempts without pauses, and then `Throttled`.
+    /// Policy of 100 attempts without pauses, and then `Throttled`.
     pub const fn of(what: &'a (dyn Display + Sync)) -> Self {
         Self { what, attempts: ATTEMPTS, pauses: false, kind: ErrorKind::Throttled, once: false }
     }
 
-    /// Begins to try.
+    /// Begins the attempts.
     pub fn tries(self) -> Tries<'a> {
         Tries { policy: self, begun: 0 }
     }
 }
 
-/// The attempts at one change.
+/// Attempts at one change.
 #[derive(Clone)]
 pub struct Tries<'a> {
     policy: Policy<'a>,
@@ -59,12 +59,12 @@ pub struct Tries<'a> {
 }
 
 impl Tries<'_> {
-    /// How many attempts were overtaken so far.
+    /// Number of attempts overtaken so far.
     pub fn retries(&self) -> u64 {
         self.begun.saturating_sub(1) as u64
     }
 
-    /// Begins the next attempt, after a pause where the policy has them.
+    /// Begins the next attempt, after a pause if the policy has them.
     ///
     /// # Errors
     /// [`Policy::kind`], when all attempts were overtaken.
@@ -82,7 +82,7 @@ impl Tries<'_> {
     }
 }
 
-/// What a conditional write returned; `None`, when somebody else was quicker.
+/// Returns the result of a conditional write; `None`, when another writer was quicker.
 ///
 /// # Errors
 /// Errors of the write but `Conflict`.
@@ -95,7 +95,7 @@ pub fn unless_overtaken<T>(written: Result<T>) -> Result<Option<T>> {
 }
 
 impl Condition {
-    /// The item was not written since it was read with this `ver`, which is 0 when it was not there.
+    /// Condition that the item was not written since it was read with this `ver`, which is 0 when it was missing.
     pub fn unchanged(ver: i64) -> Self {
         match ver {
             0 => Self::Absent,
@@ -104,8 +104,8 @@ impl Condition {
     }
 }
 
-/// Changes the item at `key` as `change` says, which is asked again with what is there by then when somebody else was
-/// quicker. Returns what `change` returned at last.
+/// Changes the item at `key` by the result of `change`, which is called again with the present item when another writer was
+/// quicker. Returns the value of the last call of `change`.
 ///
 /// # Errors
 /// Errors of `change` and of the table; [`Policy::kind`], when all attempts were overtaken; `Corrupt`, when the item has

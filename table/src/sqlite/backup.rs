@@ -1,4 +1,4 @@
-//! A copy of the file while others write to it, by SQLite's own interface for backups.
+//! Copy of the file while others write to it, by SQLite's own interface for backups.
 
 use std::{
     fs::{self, File},
@@ -17,21 +17,21 @@ use rusqlite::{
 use super::{fault::Attempt, manage::beside, still};
 use crate::engine::Tell;
 
-/// How many pages are copied before `tell` hears of it.
+/// Number of pages copied between two calls of `tell`.
 const STEP_PAGES: i32 = 1_024;
 
-/// How long is waited where the copy is busy.
+/// Time to wait while the copy is busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Copies the file at `from` into a new one at `to`.
 ///
 /// # Errors
-/// `Invalid`, when `to` is there; those of reading and writing.
+/// `Invalid`, when `to` exists; those of reading and writing.
 pub(super) fn backup(from: &Path, to: &Path, mut tell: Tell) -> Result<()> {
     if to.try_exists().map_err(|error| unwritable(to, error))? {
         return Err(there(to));
     }
-    // All of it is copied from the state that this connection sees, so writers that go on do not make it begin again.
+    // All of it is copied from the state that this connection sees, so concurrent writers do not make it begin again.
     let source = still::connection(from)?;
     let partial = create_partial(to).map_err(|error| unwritable(to, error))?;
     let copied = copy(&source, &partial, &mut tell).map_err(|fault| fault.at(&partial)).and_then(|()| {
@@ -42,14 +42,14 @@ pub(super) fn backup(from: &Path, to: &Path, mut tell: Tell) -> Result<()> {
     });
     if copied.is_err() {
         for ending in ["", "-journal", "-wal", "-shm"] {
-            // Why there is no copy says more than why this is left.
+            // The error of the copy matters more than the error of this deletion.
             _ = fs::remove_file(beside(&partial, ending));
         }
     }
     copied
 }
 
-/// Makes an empty file beside a new one, of a name that no other backup has: two of them may copy to the same place at once.
+/// Creates an empty file beside a new one, with a name that no other backup has: two of them may copy to the same place at once.
 fn create_partial(to: &Path) -> io::Result<PathBuf> {
     let partial = beside(to, &format!(".{:016x}.partial", fastrand::u64(..)));
     File::create_new(&partial).map(|_| partial)
@@ -77,7 +77,7 @@ fn copy(source: &Connection, partial: &Path, tell: &mut Tell) -> Attempt<()> {
     Ok(())
 }
 
-/// Gives the whole copy its name, by a link, which replaces nothing.
+/// Gives the finished copy its name, by a link, which replaces nothing.
 fn finish(from: &Path, partial: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(partial, fs::metadata(from)?.permissions())?;
     File::open(partial)?.sync_all()?;

@@ -1,20 +1,20 @@
-//! Where a page ended, as text: the index, and the sort key and key of the last item.
+//! End of a page, as text: the index, and the sort key and key of the last item.
 
 use event::{Error, Result};
 use rusqlite::types::Value;
 
 use crate::{Cursor, Index, Key};
 
-/// The sort key of an item along an index.
+/// Sort key of an item along an index.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SortKey {
-    /// Along the table and `GSI1`.
+    /// Sort key along the table and `GSI1`.
     Text(String),
-    /// Along `board`.
+    /// Sort key along `board`.
     Score(f64),
 }
 
-/// The place of an item along an index.
+/// Place of an item along an index.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct IndexEntry {
     pub(super) sort: SortKey,
@@ -22,7 +22,7 @@ pub(super) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// The place as a cursor.
+    /// Converts the place to a cursor.
     pub(super) fn cursor(self, index: Index) -> Cursor {
         let sort = match self.sort {
             SortKey::Text(text) => text,
@@ -36,7 +36,7 @@ impl IndexEntry {
         })
     }
 
-    /// The place that a cursor along `index` stands for.
+    /// Parses the place of a cursor along `index`.
     ///
     /// # Errors
     /// `Invalid`, when the cursor is not one of this engine and index.
@@ -58,7 +58,7 @@ impl IndexEntry {
         place().filter(|_| ours).ok_or_else(|| Error::invalid("the cursor belongs to another query"))
     }
 
-    /// The values of the columns that order an index.
+    /// Values of the columns that order an index.
     pub(super) fn columns(self, index: Index) -> Vec<Value> {
         let sort = match self.sort {
             SortKey::Text(text) => Value::Text(text),

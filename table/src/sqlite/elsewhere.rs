@@ -1,8 +1,8 @@
-//! Whether another process may have written to the file, seen without a read of it.
+//! Detection of writes by other processes to the file, without reading it.
 //!
-//! Every commit is appended to the write-ahead log, which changes its length or the time of its last
-//! change. Two commits within one tick of the file system's clock look alike when the log did not grow
-//! (it begins again after a checkpoint), so a read is due once a second whatever the log looks like.
+//! Every commit is appended to the write-ahead log, which changes its length or the time of its last change. Two commits within
+//! one tick of the file system's clock look alike when the log did not grow (it begins again after a checkpoint), so a read is
+//! also due once a second.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::manage::beside;
 
-/// How often a read is due although nothing seems to have changed.
+/// Maximum time between two reads without a visible change.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
-/// What the write-ahead log looked like before the last read.
+/// State of the write-ahead log before the last read.
 #[derive(Debug)]
 pub(super) struct Elsewhere {
     log: PathBuf,
@@ -26,18 +26,17 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// For the file at `path`, which SQLite keeps its log beside; to be made before the first read.
+    /// Begins for the file at `path`, which has its log beside it; to be created before the first read.
     pub(super) fn new(path: &Path) -> Self {
         let log = beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), "-wal");
         let seen = look(&log);
         Self { log, seen, read: Instant::now() }
     }
 
-    /// Whether a read is due, because the log changed or none was for a second. What `true` was said
-    /// of counts as read.
+    /// Returns whether a read is due, because the log changed or none was for a second. After `true` the read counts as done.
     pub(super) fn is_due(&mut self) -> bool {
         let now = look(&self.log);
-        // A log that cannot be looked at says nothing.
+        // An unreadable log gives no information.
         let due = now.is_none() || now != self.seen || self.read.elapsed() >= AT_LEAST;
         if due {
             (self.seen, self.read) = (now, Instant::now());
@@ -46,7 +45,7 @@ impl Elsewhere {
     }
 }
 
-/// Length and time of the last change.
+/// Reads the length and the time of the last change.
 fn look(log: &Path) -> Option<(u64, SystemTime)> {
     let metadata = fs::metadata(log).ok()?;
     Some((metadata.len(), metadata.modified().ok()?))

@@ -1,4 +1,4 @@
-//! The engine as the program around it sees it: `sqlite:PATH`.
+//! SQLite engine, as the program sees it: `sqlite:PATH`.
 
 use std::{
     ffi::OsStr,

@@ -1,24 +1,24 @@
-//! What went wrong inside the engine, and what that means to the caller.
+//! Faults inside the engine, and their meaning to the caller.
 
 use std::path::Path;
 
 use event::{Error, ErrorKind};
 use rusqlite::{ErrorCode, ffi};
 
-/// Why something did not work.
+/// Reason of a failure.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The request was refused, and nothing else is wrong: others of the same group go on.
+    /// Refusal of one request: others of the same group go on.
     Refused(Error),
-    /// SQLite failed: whatever transaction was open must be given up.
+    /// Failure of SQLite: any open transaction must be given up.
     Failed(rusqlite::Error),
 }
 
-/// The result of anything that talks to SQLite.
+/// Result of anything that talks to SQLite.
 pub(super) type Attempt<T> = Result<T, Fault>;
 
 impl Fault {
-    /// The error as callers see it, naming the file where SQLite failed.
+    /// Error for callers, naming the file if SQLite failed.
     pub(super) fn at(self, path: &Path) -> Error {
         match self {
             Fault::Refused(error) => error,
@@ -39,7 +39,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// What SQLite says; and where its words leave open what happened, that and what to do.
+/// Message of SQLite; with an explanation and a remedy where it is ambiguous.
 fn told(error: &rusqlite::Error) -> String {
     let Some(failure) = error.sqlite_error() else { return error.to_string() };
     match (failure.code, failure.extended_code) {
@@ -49,7 +49,7 @@ fn told(error: &rusqlite::Error) -> String {
         (ErrorCode::DiskFull, _) => {
             format!("there is no room for what is written ({error}); make room on the disk")
         }
-        // Of a full disk it is the error above, unless the index of the log of writes is what grows.
+        // A full disk gives the error above, unless the index of the write-ahead log is the file that grows.
         (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE) => format!(
             "the system refuses what is written ({error}); see whether a limit on the size of files (`ulimit -f`) or a quota is \
              reached, and whether the disk is full or failing"
@@ -58,14 +58,14 @@ fn told(error: &rusqlite::Error) -> String {
     }
 }
 
-/// What the caller should do next after `error`.
+/// Kind of `error`, which tells the caller what to do next.
 fn kind(error: &rusqlite::Error) -> ErrorKind {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => ErrorKind::Corrupt,
             ErrorCode::TooBig => ErrorKind::Invalid,
-            // A full disk, a failing one, a file that went away or that another process holds for longer than the busy
-            // timeout: for the operator to see to.
+            // A full disk, a failing one, a file that was removed or that another process holds for longer than the busy timeout:
+            // for the operator to see to.
             _ => ErrorKind::Unavailable,
         },
         // A column that has not the type it was written with.

@@ -1,7 +1,7 @@
-//! The change feed: a row with the key for every write, in the same commit.
+//! Change feed: a row with the key for every write, in the same commit.
 //!
-//! Numbers are given inside of the write transaction, and there is only one of those at a time;
-//! so changes become visible in the order of their numbers, and no reader can pass one by.
+//! Numbers are given inside of the write transaction, and there is only one of those at a time; so changes become visible in the
+//! order of their numbers, and no reader can miss one.
 
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,19 +9,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::fault::Attempt;
 use crate::{Changes, Key, Position};
 
-/// The one shard.
+/// Id of the only shard.
 pub(super) const SHARD: &str = "sqlite";
 
-/// The most changes in one answer.
+/// Maximum changes in one answer.
 pub(super) const MAX_CHANGES: usize = 1_000;
 
-/// How long changes are kept.
+/// Time for which changes are kept.
 const KEEP_MICROS: i64 = DAY_MICROS;
 
-/// In `meta`, the number up to which changes have been trimmed.
+/// Key in `meta` of the number up to which changes have been trimmed.
 const TRIMMED: &str = "trimmed";
 
-/// Notes a change.
+/// Records a change.
 pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Attempt<()> {
     let sql = "INSERT INTO change (at, pk, sk) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![now.micros(), key.pk, key.sk])?;
@@ -30,9 +30,9 @@ pub(super) fn record(connection: &Connection, key: &Key, now: Timestamp) -> Atte
 
 /// Reads changes after `from`.
 ///
-/// A position before the oldest change that is kept, or after the newest that ever was (the file
-/// is another one than the reader knew), is a gap; reading goes on with the oldest. A reader that asks
-/// for the oldest change has no position to lose, so it never gets a gap.
+/// A position before the oldest kept change, or after the newest that ever was (the file is another one than the reader knew), is
+/// a gap; reading goes on with the oldest. A reader that asks for the oldest change has no position to lose, so it never gets a
+/// gap.
 pub(super) fn read(connection: &mut Connection, from: &Position) -> Attempt<Changes> {
     // The numbers and the rows must come from one state of the file.
     let transaction = connection.transaction()?;
@@ -58,15 +58,15 @@ pub(super) fn read(connection: &mut Connection, from: &Position) -> Attempt<Chan
     Ok(Changes { keys, next: Some(Position::After(last.to_string())), gap })
 }
 
-/// Forgets at most `most` changes that are older than is kept; whether it found so many.
+/// Deletes at most `most` changes that are too old. Returns whether there were that many.
 pub(super) fn trim(connection: &Connection, now: Timestamp, most: i64) -> Attempt<bool> {
     let horizon = now.micros() - KEEP_MICROS;
     let mut oldest = connection.prepare_cached("SELECT seq, at FROM change ORDER BY seq LIMIT ?1")?;
     let mut rows = oldest.query([most])?;
     let mut last = None;
     let mut count = 0;
-    // In order, and no further than the first one that is kept: should the clock have jumped,
-    // something is kept longer, but nothing is left behind what is trimmed.
+    // In order, and up to the first kept change: if the clock has jumped, some changes are kept longer, but none is left behind a
+    // trimmed one.
     while let Some(row) = rows.next()? {
         if row.get::<_, i64>(1)? >= horizon {
             break;
@@ -87,7 +87,7 @@ fn trimmed(connection: &Connection) -> Attempt<i64> {
     Ok(statement.query_row([TRIMMED], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-/// The number of the newest change that ever was.
+/// Number of the newest change that ever was.
 fn newest(connection: &Connection) -> Attempt<i64> {
     let mut statement = connection.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'change'")?;
     Ok(statement.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))

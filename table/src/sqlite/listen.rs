@@ -12,22 +12,21 @@ use tokio::{sync::watch, time::Instant};
 use super::{elsewhere::Elsewhere, feed};
 use crate::{Changes, Position};
 
-/// How often the feed looks whether other processes made changes. Those of this process are
-/// announced at once.
+/// Time between two checks for changes of other processes. Those of this process are announced at once.
 const POLL: Duration = Duration::from_millis(40);
 
-/// Where a reader of the feed ended, and what has been announced since.
+/// End of a reader of the feed, and the announcements since.
 #[derive(Debug)]
 struct Place {
     position: Position,
-    /// The commits of this process; those before the read up to the position count as seen.
+    /// Commits of this process; those before the read up to the position count as seen.
     commits: watch::Receiver<u64>,
-    /// The same for other processes.
+    /// Commits of other processes.
     elsewhere: Elsewhere,
 }
 
 impl Place {
-    /// Waits until there may be more.
+    /// Waits until there may be more changes.
     async fn rumour(&mut self) {
         loop {
             tokio::select! {
@@ -38,15 +37,15 @@ impl Place {
     }
 }
 
-/// Listens to the feed of a file.
+/// Listener to the feed of a file.
 #[derive(Debug, Default)]
 pub(super) struct Listener {
-    /// Where the last reader ended: one that goes on there need not look before there is a rumour.
+    /// End of the last reader: a reader that continues there need not read before an announcement.
     last: Mutex<Option<Place>>,
 }
 
 impl Listener {
-    /// The changes after `from`, for which it waits for a while; `read` reads those that are there.
+    /// Returns the changes after `from`, for which it waits for a while; `read` reads the present ones.
     pub(super) async fn changes<R: Future<Output = Result<Changes>>>(
         &self,
         (path, commits): (&Path, watch::Receiver<u64>),
@@ -54,11 +53,11 @@ impl Listener {
         wait: Duration,
         read: impl Fn(Position) -> R,
     ) -> Result<Changes> {
-        // Who does not wait hears nothing of other processes, and so has to look.
+        // A caller that does not wait is not informed of other processes, and so has to read.
         let mut place = match self.take(from).filter(|_| wait > POLL) {
             Some(place) => place,
             None => {
-                // Before the first look, so that no commit after it goes unnoticed.
+                // Created before the first read, so that no commit after it goes unnoticed.
                 let (position, elsewhere) = (from.clone(), Elsewhere::new(path));
                 let mut place = Place { position, commits, elsewhere };
                 let first = read(from.clone()).await?;
@@ -69,7 +68,7 @@ impl Listener {
                 place
             }
         };
-        // A read that has begun is not broken off: what was announced of it counts as heard.
+        // A read that has begun is not aborted: its announcements count as heard.
         let until = Instant::now() + wait;
         while tokio::time::timeout_at(until, place.rumour()).await.is_ok() {
             let changes = read(place.position.clone()).await?;
@@ -86,7 +85,7 @@ impl Listener {
         last.take_if(|place| place.position == *from)
     }
 
-    /// Keeps where a reader ends, unless there may be more behind it.
+    /// Stores the end of a reader, unless there may be more behind it.
     fn leave(&self, place: Place, changes: Changes) -> Changes {
         if let Some(position) = changes.next.clone().filter(|_| changes.keys.len() < feed::MAX_CHANGES) {
             let place = Place { position, ..place };
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
     use crate::Key;
 
-    /// A feed of so many changes, of which each read is counted.
+    /// Feed of this many changes, whose reads are counted.
     async fn read(changes: &Cell<usize>, reads: &Cell<usize>, from: Position) -> Result<Changes> {
         reads.set(reads.get() + 1);
         let Position::After(from) = from else { panic!("{from:?}") };
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(next(3, 0).await, (0, 1), "who does not wait looks");
         assert_eq!(next(1, 100).await, (2, 1), "another place");
         assert_eq!(next(3, 5_000).await, (0, 5), "what other processes did is looked for once a second");
-        // More than one answer holds is not announced again.
+        // Changes beyond one answer are not announced again.
         changes.set(3 + 2 * feed::MAX_CHANGES);
         commits.send_modify(|commits| *commits += 1);
         assert_eq!(next(3, 100).await, (feed::MAX_CHANGES, 1));

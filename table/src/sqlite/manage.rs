@@ -1,4 +1,4 @@
-//! Looking at the file itself, and removing it, when a person asks.
+//! Description and removal of the file itself, on a person's request.
 
 use std::{
     fs, io,
@@ -15,40 +15,40 @@ use super::{
     schema,
 };
 
-/// How long is waited for others to close the file before it is removed.
+/// Time to wait for others to close the file before it is removed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a person wants to see of a file.
+/// Description of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDescription {
-    /// The version of its tables.
+    /// Version of its tables.
     pub version: i32,
-    /// Its key, such as `pk, sk`.
+    /// Columns of its key, such as `pk, sk`.
     pub key: String,
-    /// Its other indexes.
+    /// Other indexes.
     pub indexes: Vec<FileIndex>,
-    /// How many changes the feed still tells of.
+    /// Number of changes kept in the feed.
     pub changes: u64,
-    /// The attribute by which items are removed when they have expired.
+    /// Attribute by which expired items are removed.
     pub time_to_live: String,
-    /// How many items it has, those included that have expired and are not removed yet.
+    /// Number of items, including expired ones that are not removed yet.
     pub items: u64,
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// How many bytes are in its write-ahead log.
+    /// Size of its write-ahead log in bytes.
     pub log_bytes: u64,
 }
 
-/// What a person wants to see of an index.
+/// Description of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIndex {
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// Its columns, in order.
+    /// Columns of the index, in order.
     pub key: String,
 }
 
-/// How many bytes the file at `path` and its write-ahead log have; 0 for what is not there.
+/// Sizes in bytes of the file at `path` and of its write-ahead log; 0 for a missing one.
 pub fn file_bytes(path: &Path) -> (u64, u64) {
     (bytes(path), bytes(&beside(path, "-wal")))
 }
@@ -56,14 +56,14 @@ pub fn file_bytes(path: &Path) -> (u64, u64) {
 /// Describes the file at `path`, which others may be using.
 ///
 /// # Errors
-/// `NotFound`, when there is none; `Invalid`, when it is not one of Almanac.
+/// `NotFound`, when there is none; `Invalid`, when it is not a file of Almanac.
 pub fn describe(path: &Path) -> Result<FileDescription> {
     let mut connection = open::writer(path, Create::Never, open::BUSY_TIMEOUT)?;
     look(&mut connection, path).map_err(|fault| fault.at(path))
 }
 
 fn look(connection: &mut Connection, path: &Path) -> Attempt<FileDescription> {
-    // One state of the file.
+    // All read from one state of the file.
     let transaction = connection.transaction()?;
     let count = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
     let items = count("SELECT count(*) FROM item")?;
@@ -90,12 +90,10 @@ fn look(connection: &mut Connection, path: &Path) -> Attempt<FileDescription> {
     })
 }
 
-/// Removes the file at `path` and what SQLite keeps beside it. One that does not exist is gone
-/// already.
+/// Removes the file at `path` and SQLite's files beside it. Succeeds if it does not exist.
 ///
 /// # Errors
-/// `Invalid`, when it is not one of Almanac; `Unavailable`, when somebody is using it, or it cannot be
-/// removed.
+/// `Invalid`, when it is not a file of Almanac; `Unavailable`, when another process is using it, or it cannot be removed.
 pub fn delete(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -103,8 +101,8 @@ pub fn delete(path: &Path) -> Result<()> {
     // SQLite keeps its other files beside the real one.
     let real = path.canonicalize().map_err(|error| unremovable(path, error))?;
     let connection = open::writer(path, Create::Never, CLOSE_TIMEOUT)?;
-    // Leaving the write-ahead log needs the file for itself, and takes in what the log still holds. So
-    // no process writes to a file that is gone, and what remains after a crash right here is whole.
+    // Leaving the write-ahead log needs the file for itself, and merges the rest of the log. So no process writes to a removed
+    // file, and after a crash right here the remaining file is complete.
     let left =
         connection.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0));
     match left {
@@ -138,7 +136,7 @@ fn unremovable(path: &Path, error: io::Error) -> Error {
     Error::unavailable(format!("{} cannot be removed", path.display())).because(error)
 }
 
-/// The file beside `path` whose name is longer by `ending`.
+/// Path of the file beside `path` whose name is longer by `ending`.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

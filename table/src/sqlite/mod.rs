@@ -1,7 +1,7 @@
-//! The table in one SQLite file: what runs on one machine, without anything else to install.
+//! Table in one SQLite file: it runs on one machine, without anything else to install.
 //!
-//! - **Writes** go to one thread, which commits what is waiting together (`writer.rs`). A write
-//!   returns when it is on the disk (write-ahead log, `synchronous=FULL`).
+//! - **Writes** go to one thread, which commits all waiting ones together (`writer.rs`). A write returns when it is on the disk
+//! (write-ahead log, `synchronous=FULL`).
 //! - **Reads** run on a few connections of their own, on threads that may block (`readers.rs`).
 //! - **Changes** are rows of the same file, written in the same commit (`feed.rs`).
 //! - **Several processes** on one machine may share the file. Conditions are checked inside of
@@ -50,14 +50,14 @@ mod upkeep;
 mod write;
 mod writer;
 
-/// The table in one SQLite file.
+/// Table in one SQLite file.
 #[derive(Debug)]
 pub struct SqliteTable {
     clock: Clock,
-    // Before the writer, since fields are dropped in this order: the last connection to close
-    // folds the write-ahead log in, and that should be the writer's.
+    // Stands before the writer, since fields are dropped in this order: the last connection to close merges the write-ahead log,
+    // and that should be the writer's.
     readers: Arc<Readers>,
-    // Dropping it waits for what is still to be written.
+    // Dropping it waits for the pending writes.
     writer: Writer,
     listener: Listener,
 }
@@ -66,8 +66,8 @@ impl SqliteTable {
     /// Opens the file at `path`; creates it, and its folder, when it is missing.
     ///
     /// # Errors
-    /// `Invalid`, when something else than a file of Almanac is there, or one of a newer version;
-    /// `Unavailable`, when it cannot be read and written.
+    /// `Invalid`, when something else than a file of Almanac is there, or one of a newer version; `Unavailable`, when it cannot
+    /// be read and written.
     pub fn open(path: &Path, clock: Clock) -> Result<Self> {
         Self::open_with(path, clock, Create::Missing, open::BUSY_TIMEOUT)
     }
@@ -92,7 +92,7 @@ impl SqliteTable {
         self.writer.write(vec![Prepared::new(write)?].into(), bytes).await
     }
 
-    /// Makes all writes or none, and none when that cannot begin by `until`.
+    /// Makes all writes or none, and none when they cannot begin by `until`.
     async fn write_all(&self, writes: Vec<Write>, until: Option<Instant>) -> Result<()> {
         check::check_writes(&writes)?;
         let bytes = writes.iter().map(check::write_bytes).sum();
@@ -118,7 +118,7 @@ impl Table for SqliteTable {
         self.write(Write::Put(item, condition)).await
     }
 
-    /// In one commit, or in several when they are more than a transaction may hold.
+    /// Puts them in one commit, or in several when they are more than a transaction may hold.
     async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
         let until = Instant::now() + within;
         let mut written = 0;

@@ -1,4 +1,4 @@
-//! Opening the file: creating it, recognising it, refusing what is not ours.
+//! Opening the file: creating it, recognising it, refusing foreign ones.
 
 use std::{fs, io, path::Path, thread, time::Duration};
 
@@ -11,43 +11,43 @@ use super::{
     schema,
 };
 
-/// How long a write waits for another process that is writing.
+/// Time that a write waits for another process that is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes in a page of the file. Items are some hundred bytes or some hundred kilobytes; larger
-/// pages than this waste space, smaller ones make longer chains for the long items.
+/// Size of a page of the file in bytes. Items are some hundred bytes or some hundred kilobytes; larger pages than this waste
+/// space, smaller ones make longer chains for the long items.
 const PAGE_BYTES: u32 = 16 * 1024;
 
-/// The log of writes goes back into the file when it has grown to this.
+/// Pages of the write-ahead log at which it is written back into the file.
 const CHECKPOINT_PAGES: u32 = 4 * 1024;
 
-/// How long emptying the log of writes waits for others: a short read ends in it, and no write waits for a long one.
+/// Time for which emptying the write-ahead log waits for others: a short read ends in it, and no write waits for a long one.
 const EMPTYING_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How many prepared statements a connection keeps.
+/// Number of prepared statements that a connection keeps.
 const STATEMENTS: usize = 64;
 
-/// What is said of a file that SQLite does not let one write to.
+/// Message about a file that SQLite cannot write to.
 const READ_ONLY: &str = "may be read but not written";
 
-/// How often turning on the write-ahead log is tried while another process is opening the file;
-/// SQLite itself does not wait there.
+/// Maximum number of tries to turn on the write-ahead log while another process is opening the file; SQLite itself does not wait
+/// there.
 const WAL_ATTEMPTS: u32 = 200;
 
-/// Whether a file may be created.
+/// Permission to create the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Create {
-    /// When it is missing.
+    /// Create it when it is missing.
     Missing,
-    /// No, the file must be there.
+    /// Never create it: the file must be there.
     Never,
 }
 
 /// Opens the file at `path` for writing, after which it exists and is ours.
 ///
 /// # Errors
-/// `NotFound`, when there is none and none may be created; `Invalid`, when it is not ours;
-/// `Unavailable`, when it cannot be read and written.
+/// `NotFound`, when there is none and none may be created; `Invalid`, when it is foreign; `Unavailable`, when it cannot be read
+/// and written.
 pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Connection> {
     let shown = path.display();
     if path.is_dir() {
@@ -94,11 +94,11 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Attempt<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // A statement is planned once: SQLite would otherwise plan again whenever the bounds of a range change.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Only has an effect on a file that is still empty.
+    // Only has an effect on an empty file.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // A commit returns when it is on the disk.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // What is deleted or written over is overwritten with zeros, so nothing is left of it in pages that nothing uses.
+    // Deleted or overwritten data are replaced by zeros, so none are left in unused pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", CHECKPOINT_PAGES * PAGE_BYTES)?;
@@ -107,7 +107,7 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Attempt<Connection> {
     Ok(connection)
 }
 
-/// What a file turned out to be.
+/// Kind of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Ours,
@@ -117,7 +117,7 @@ enum Found {
 }
 
 fn look(connection: &mut Connection) -> Attempt<Found> {
-    // One state of the file: another process may be creating its tables right now.
+    // All read from one state of the file: another process may be creating its tables right now.
     let transaction = connection.transaction()?;
     recognise(&transaction)
 }
@@ -166,11 +166,11 @@ fn turn_on_wal(connection: &Connection, path: &Path) -> Attempt<()> {
     }
 }
 
-/// Writes the whole log of writes back into the file and empties it. All that is to be written waits meanwhile, so this
-/// hardly waits for others.
+/// Writes the whole write-ahead log back into the file and empties it. All pending writes wait meanwhile, so this hardly waits
+/// for others.
 ///
 /// # Errors
-/// `Unavailable`, when readers of older states, or another process that writes, are in its way.
+/// `Unavailable`, when readers of older states, or another writing process, block it.
 pub(super) fn empty_wal(connection: &Connection) -> Attempt<()> {
     let usual = connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0))?;
     connection.busy_timeout(EMPTYING_TIMEOUT)?;
@@ -198,7 +198,7 @@ fn refusal(path: &Path, found: &Found) -> Error {
     }
 }
 
-/// The error of a file that SQLite could not open.
+/// Error of a file that SQLite could not open.
 fn unreadable(path: &Path, fault: Fault) -> Error {
     match &fault {
         Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
@@ -207,7 +207,7 @@ fn unreadable(path: &Path, fault: Fault) -> Error {
         Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             with_reason(path, "cannot be opened for reading and writing")
         }
-        // A folder that takes no files shows only when the log of writes is looked for beside the file.
+        // A folder without write access is noticed only when the write-ahead log is opened beside the file.
         Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
             with_reason(path, READ_ONLY)
         }
@@ -215,15 +215,15 @@ fn unreadable(path: &Path, fault: Fault) -> Error {
     }
 }
 
-/// The error of a file that SQLite could not open as it should, with the reason, which SQLite does not tell: what the system
-/// says to another try.
+/// Error of a file that SQLite could not open properly, with the reason, which SQLite does not report: the system's error at
+/// another try.
 fn with_reason(path: &Path, what: &str) -> Error {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true);
     let (tried, more) = match path.exists() || path.is_symlink() {
         true => (options.open(path), "; files are made beside it, so its folder must be writable too"),
         false => {
-            // A name of its own: nobody takes it for a table, and it may go again.
+            // A separate name: it is never taken for a table, and may be removed again.
             let other = beside(path, "-try");
             let tried = options.create_new(true).open(&other);
             if tried.is_ok() {
@@ -238,7 +238,7 @@ fn with_reason(path: &Path, what: &str) -> Error {
     }
 }
 
-/// The error of a file to which the system said `reason`; and what to do, where that is to give rights.
+/// Error of a file with the system's `reason`, and a remedy if access rights are missing.
 fn because_of(path: &Path, what: &str, reason: &io::Error) -> Error {
     let more = match reason.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -265,7 +265,7 @@ mod tests {
         let (what, reason) = error.split_once(" cannot be opened for reading and writing: ").unwrap();
         assert_eq!(what, path.display().to_string());
         assert!(reason.starts_with("No such file or directory"), "{error}");
-        // Where the file is not what stands in the way, its folder is.
+        // If the file is not the obstacle, its folder is.
         let file = folder.path().join("file");
         assert!(with_reason(&file, "is odd").to_string().ends_with("file is odd"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of the try");

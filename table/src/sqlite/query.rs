@@ -48,16 +48,16 @@ pub(super) fn page(connection: &Connection, query: &Query, now: Timestamp) -> At
     Ok(page)
 }
 
-/// Reads the bytes of a row on their own. If the statement of the page named the column, SQLite
-/// would read it also for the row that no longer fits in the page; with long items that is a
-/// good part of all reading. Both statements see the same state of the file.
+/// Reads the bytes of a row separately. If the statement of the page named the column, SQLite would read it also for the row that
+/// no longer fits in the page; with long items that is a good part of all reading. Both statements see the same state of the
+/// file.
 fn data_of(connection: &Connection, row: i64) -> Attempt<Vec<u8>> {
     let mut statement = connection.prepare_cached("SELECT data FROM item WHERE rowid = ?1")?;
     Ok(statement.query_row([row], |row| row.get(0))?)
 }
 
-/// The SQL of a page, with its parameters. It names its index, so that a query which could not
-/// use it fails in the first test instead of reading the whole table.
+/// SQL of a page, with its parameters. It names its index, so that a query which could not use it fails in the first test instead
+/// of reading the whole table.
 struct Statement {
     sql: String,
     parameters: Vec<Sql>,
@@ -86,9 +86,8 @@ impl Statement {
         Ok(statement)
     }
 
-    /// Narrows to the range and to what comes after the cursor. Of the range's near end and the
-    /// cursor only the narrower one is asked for: SQLite starts reading at one of them, and it
-    /// would not know which is nearer.
+    /// Narrows to the range and to the items after the cursor. Only the narrower of the range's near end and the cursor is a
+    /// condition: SQLite starts reading at one of them, and it would not know which is nearer.
     fn bound(&mut self, query: &Query, order: &[&str]) -> Result<()> {
         let after = query.after.as_ref().map(|cursor| IndexEntry::read(cursor, query.index)).transpose()?;
         let forward = query.direction == Direction::Forward;
@@ -125,7 +124,7 @@ impl Statement {
     }
 }
 
-/// The index in the file, its partition column, and the columns that order it.
+/// Index in the file, its partition column, and the columns that order it.
 fn along(index: Index) -> (&'static str, &'static str, &'static [&'static str]) {
     match index {
         Index::Table => ("sqlite_autoindex_item_1", "pk", &["sk"]),
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
     use crate::sqlite::schema;
 
-    /// How SQLite would run the statement of `query`.
+    /// Plan of SQLite for the statement of `query`.
     fn plan(connection: &Connection, query: &Query) -> String {
         let statement = Statement::new(query, Timestamp::default()).unwrap();
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql)).unwrap();

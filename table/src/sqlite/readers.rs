@@ -1,4 +1,4 @@
-//! Reading: a few connections that share the work of any number of tasks.
+//! Readers: a few connections that share the reads of any number of tasks.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,11 +13,11 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{fault::Attempt, open};
 
-/// How many reads run at once. SQLite readers hinder neither each other nor the writer, so this
-/// bounds only memory and threads.
+/// Number of reads that run at once. SQLite readers hinder neither each other nor the writer, so this bounds only memory and
+/// threads.
 const CONNECTIONS: usize = 4;
 
-/// The connections for reading.
+/// Connections for reading.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -28,20 +28,20 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// No connection yet; they are opened when they are first needed.
+    /// Creates the pool without connections; they are opened when they are first needed.
     pub(super) fn new(path: PathBuf, busy: Duration) -> Arc<Self> {
         let turns = Arc::new(Semaphore::new(CONNECTIONS));
         let waits = meter::catalogue::SQLITE_READER_WAIT.histogram([]);
         Arc::new(Self { path, busy, idle: Mutex::default(), turns, waits })
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `read` on a thread that may block, when its turn comes. Turns are given in the order
-    /// in which they were asked for, so no read waits forever.
+    /// Runs `read` on a thread that may block, when its turn comes. Turns are given in the order of the requests, so no read
+    /// waits forever.
     pub(super) async fn run<T, F>(self: &Arc<Self>, read: F) -> Result<T>
     where
         T: Send + 'static,

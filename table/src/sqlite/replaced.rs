@@ -1,42 +1,42 @@
-//! Whether the file that was opened is still the one at its path.
+//! Check that the opened file is still the one at its path.
 //!
-//! Who deletes the file of a running service, or puts another one in its place, leaves the service with a file that has
-//! no name any more: all that is written into it is gone when the service ends. So each commit looks first.
+//! If the file of a running service is deleted or replaced, the service is left with a file without a name: everything written
+//! into it is lost when the service ends. So each commit checks first.
 
 use std::path::{Path, PathBuf};
 
 use event::{Error, Result};
 
-/// The device and the number by which the system knows a file.
+/// Device and number by which the system identifies a file.
 type Identity = (u64, u64);
 
-/// What is at a path.
+/// Content of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     /// This file.
     File(Identity),
     /// Nothing.
     Nothing,
-    /// It cannot be told.
+    /// Not known.
     Unknown,
 }
 
-/// The file that was opened.
+/// File that was opened.
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     path: PathBuf,
     opened: There,
-    /// Whether it was told that the file is not there any more.
+    /// True if its absence was reported.
     is_told: bool,
 }
 
 impl OpenedFile {
-    /// The file at `path`, which was opened just now.
+    /// Begins with the file at `path`, which was opened just now.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), opened: look(path), is_told: false }
     }
 
-    /// Refuses to write into a file that is at its path no more, and tells it once.
+    /// Refuses to write into a file that is not at its path any more, and reports it once.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -1,4 +1,4 @@
-//! An item as a row of the file, and back.
+//! Conversion of an item to a row of the file, and back.
 
 use event::{Error, Result, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,11 +10,11 @@ use crate::{
     text::{self as codec, Attributes},
 };
 
-/// The attribute whose bytes stand in a column of their own, outside of the JSON.
+/// Attribute whose bytes stand in a column of their own, outside of the JSON.
 pub(super) const DATA: &str = "data";
 
-/// An item in the columns of its row. It is made where the write is asked for, so that the one
-/// writer thread has nothing to do but to write.
+/// Item in the columns of its row. It is made by the caller of the write, so that the one writer thread has nothing to do but to
+/// write.
 #[derive(Debug)]
 pub(super) struct Row {
     key: Key,
@@ -26,7 +26,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The row of an item.
+    /// Converts an item to its row.
     ///
     /// # Errors
     /// `Invalid`, when the item cannot be stored.
@@ -49,12 +49,12 @@ impl Row {
         Ok(Self { key: item.key, attributes, gsi1, board, expires_at, data })
     }
 
-    /// Its key.
+    /// Key of the item.
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
 
-    /// Writes the row, over the one that may have the same key.
+    /// Writes the row, over one with the same key.
     pub(super) fn write(&self, connection: &Connection) -> Attempt<()> {
         let sql = "INSERT INTO item (pk, sk, attributes, gsi1pk, gsi1sk, board, score, expires_at, data)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -75,14 +75,14 @@ impl Row {
     }
 }
 
-/// The live item at `key` with the attributes of `wanted`, or with all.
+/// Reads the live item at `key` with the attributes of `wanted`, or with all.
 pub(super) fn load(
     connection: &Connection,
     key: &Key,
     now: Timestamp,
     wanted: Option<&[String]>,
 ) -> Attempt<Option<Item>> {
-    // Two texts of SQL, since a column that is named is read, and `data` can be long.
+    // Two texts of SQL, since a named column is read, and `data` can be long.
     let sql = if wants_data(wanted) {
         "SELECT attributes, data FROM item WHERE pk = ?1 AND sk = ?2 AND (expires_at IS NULL OR expires_at > ?3)"
     } else {
@@ -101,33 +101,33 @@ pub(super) fn load(
     Ok(Some(item))
 }
 
-/// Whether there is a live item at `key`.
+/// Returns whether there is a live item at `key`.
 pub(super) fn exists(connection: &Connection, key: &Key, now: Timestamp) -> Attempt<bool> {
     let sql = "SELECT 1 FROM item WHERE pk = ?1 AND sk = ?2 AND (expires_at IS NULL OR expires_at > ?3)";
     Ok(connection.prepare_cached(sql)?.exists(params![key.pk, key.sk, seconds(now)])?)
 }
 
-/// Removes the row at `key`; whether there was one.
+/// Removes the row at `key`. Returns whether there was one.
 pub(super) fn remove(connection: &Connection, key: &Key) -> Attempt<bool> {
     let sql = "DELETE FROM item WHERE pk = ?1 AND sk = ?2";
     Ok(connection.prepare_cached(sql)?.execute([&key.pk, &key.sk])? > 0)
 }
 
-/// The attributes of a row's JSON.
+/// Decodes the attributes of a row's JSON.
 ///
 /// # Errors
-/// `Corrupt`, naming the item, when it is not what this engine writes.
+/// `Corrupt`, naming the item, when this engine did not write it.
 pub(super) fn decode(key: &Key, json: &str, wanted: Option<&[String]>) -> Result<Attributes> {
     codec::decode(json, wanted)
         .map_err(|error| Error::corrupt(format!("item {key}: its attributes cannot be read")).because(error))
 }
 
-/// Whether the bytes of `data` must be read.
+/// Returns whether the bytes of `data` must be read.
 pub(super) fn wants_data(wanted: Option<&[String]>) -> bool {
     wanted.is_none_or(|wanted| wanted.iter().any(|name| name == DATA))
 }
 
-/// The second in which `now` is, which `expires_at` is compared with.
+/// Second that contains `now`, with which `expires_at` is compared.
 pub(super) fn seconds(now: Timestamp) -> i64 {
     now.micros().div_euclid(1_000_000)
 }

@@ -1,4 +1,4 @@
-//! Reading the whole file, when a person asks.
+//! Reading the whole file, on a person's request.
 
 use event::{Error, Result, Timestamp};
 use rusqlite::{Connection, params};
@@ -6,14 +6,14 @@ use rusqlite::{Connection, params};
 use super::{SqliteTable, fault::Attempt, row};
 use crate::{Cursor, Item, Key, MAX_PAGE_BYTES, Page, Scan};
 
-/// The most items in a page.
+/// Maximum items in a page.
 const MAX_ITEMS: usize = 1_000;
 
-/// What cursors begin with.
+/// First part of cursors.
 const NAME: &str = "scan";
 
 impl SqliteTable {
-    /// A page of all items, in the order of their keys.
+    /// Reads a page of all items, in the order of their keys.
     ///
     /// # Errors
     /// `Invalid`, when the cursor is of something else; those of reading.
@@ -24,7 +24,7 @@ impl SqliteTable {
     }
 }
 
-/// A page of the state that the transaction of the connection sees.
+/// Reads a page of the state that the transaction of the connection sees.
 pub(super) fn page(connection: &Connection, scan: &Scan, now: Timestamp) -> Attempt<Page> {
     let after = match &scan.after {
         None => Key::new(&scan.prefix, ""),

@@ -1,9 +1,9 @@
 //! The tables of the file.
 
-/// Says in the header of the file that it is ours ("Almn").
+/// Number in the header of the file that marks it as a file of Almanac ("Almn").
 pub(super) const APPLICATION_ID: i32 = 0x416c_6d6e;
 
-/// The version of the tables below, kept in the header of the file.
+/// Version of the tables below, stored in the header of the file.
 pub(super) const VERSION: i32 = 1;
 
 /// Creates the tables.

@@ -1,4 +1,4 @@
-//! The whole file as it stands at one instant: a transaction that reads, and that stays open.
+//! State of the whole file at one instant: a read transaction that stays open.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Page, Scan, engine::Whole};
 
-/// One state of the file. Others go on writing; while it is open, the write-ahead log keeps what they write.
+/// One state of the file. Others go on writing; while it is open, the write-ahead log keeps their writes.
 #[derive(Debug)]
 pub(super) struct Still {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Still {
 }
 
 impl Still {
-    /// The state of the file at `path` now. What has expired by `now` is not in it.
+    /// Opens the state of the file at `path` now, without items that have expired by `now`.
     ///
     /// # Errors
     /// Errors of opening the file.
@@ -35,12 +35,12 @@ impl Still {
     }
 }
 
-/// A connection whose transaction sees the file as it is now.
+/// Opens a connection whose transaction sees the present state of the file.
 ///
 /// # Errors
 /// Errors of opening the file.
 pub(super) fn connection(path: &Path) -> Result<Connection> {
-    // It looks whether the file is ours.
+    // Checks that the file is one of Almanac.
     drop(open::writer(path, Create::Never, BUSY_TIMEOUT)?);
     begin(path).map_err(|fault| fault.at(path))
 }
@@ -48,7 +48,7 @@ pub(super) fn connection(path: &Path) -> Result<Connection> {
 fn begin(path: &Path) -> Attempt<Connection> {
     let connection = open::reader(path, BUSY_TIMEOUT)?;
     connection.execute_batch("BEGIN")?;
-    // What a transaction sees is what stands there when it first reads.
+    // A transaction sees the state at its first read.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
     Ok(connection)
 }

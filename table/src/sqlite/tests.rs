@@ -1,5 +1,4 @@
-//! What is true of this engine only. What must be true of every engine is in the conformance
-//! suite of the `tests` crate.
+//! Tests of this engine alone. Tests of every engine are in the conformance suite of the `tests` crate.
 
 mod expired;
 mod forgotten;
@@ -28,7 +27,7 @@ use crate::{
 const HOUR: i64 = 60 * 60;
 const LONG: Duration = Duration::from_secs(10);
 
-/// A file in a folder of its own, and a clock that can be moved.
+/// File in a folder of its own, and a clock that can be moved.
 struct Place {
     folder: TempDir,
     seconds: Arc<AtomicI64>,
@@ -134,7 +133,7 @@ async fn the_feed_is_in_the_order_of_the_writes() {
         table.transact(keys.clone().map(write).collect()).await.unwrap();
         expected.extend(keys);
     }
-    // Deleting what is not there changes nothing.
+    // Deleting a missing item changes nothing.
     table.delete(&Key::new("p", "0"), Condition::None).await.unwrap();
     let (mut found, mut position) = (Vec::new(), Position::Oldest);
     while found.len() < expected.len() {
@@ -182,7 +181,7 @@ async fn a_position_in_another_file_is_a_gap() {
 async fn pages_end_between_equal_entries_of_an_index() {
     let place = Place::new();
     let table = place.open();
-    // Scores that differ in the last bit, and many that do not differ at all.
+    // Scores that differ in the last bit, and many equal ones.
     let scores = [0.1 + 0.2, 0.3, -1.5, 0.0, 1e100, 0.1 + 0.2];
     for at in 0..60 {
         let score = Number::parse(&scores[at % scores.len()].to_string()).unwrap();

@@ -1,11 +1,12 @@
-//! What the writer clears away now and then: expired items and old changes.
+//! Periodic cleaning by the writer: of expired items and old changes.
 //!
-//! It happens inside of the transaction of a group, a bounded amount at a time. A file without
-//! writes is not cleared; readers hide expired items in any case.
+//! It happens inside of the transaction of a group, a bounded amount at a time. A file without writes is not cleaned; readers
+//! hide expired items in any case.
 //!
-//! What is removed is gone for good, so no reading of the clock alone removes it: items go by the least that the clock has
-//! said for an hour of monotonic time. A clock that jumps ahead and is put right within that hour removes nothing, and neither does a
-//! process in its first hour, since nothing tells it that its clock is right. Most commands are shorter, so a file is cleared by services.
+//! Removed items are gone for good, so no single reading of the clock removes them: items are removed by the least date that the
+//! clock has had for an hour of monotonic time. A clock that jumps ahead and is corrected within that hour removes nothing, and
+//! neither does a process in its first hour, since it cannot know if its clock is right. Most commands are shorter, so a file is
+//! cleaned by services.
 
 use std::time::Duration;
 
@@ -16,42 +17,41 @@ use tokio::time::Instant;
 use super::{fault::Attempt, feed, row};
 use crate::Key;
 
-/// How long after the last time it is due again.
+/// Time after the last cleaning at which it is due again.
 const EVERY_MICROS: i64 = 60 * 1_000_000;
 
-/// How long an item stays after it has expired, in seconds. It is hidden from readers. A clock that was ahead
-/// by less than this, and was put right, has removed nothing for good.
+/// Seconds that an item stays after it has expired, hidden from readers. A clock that was ahead by less than this, and was
+/// corrected, has removed nothing for good.
 const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// For how long the clock must have said a date before items are removed by it.
+/// Time for which the clock must have had a date before items are removed by it.
 const SAID_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// The most expired items removed at a time.
+/// Maximum expired items removed at a time.
 const MAX_EXPIRED: i64 = 500;
 
-/// The most changes forgotten at a time. More than a group can add, so that the feed of a busy
-/// table does not grow without bound.
+/// Maximum changes deleted at a time. More than a group can add, so that the feed of a busy table does not grow without bound.
 const MAX_TRIMMED: i64 = 4_000;
 
-/// When to clear away next.
+/// State of the periodic cleaning.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     last: Option<Timestamp>,
     said: Option<Said>,
 }
 
-/// What the clock has said lately.
+/// Recent readings of the clock.
 #[derive(Clone, Copy, Debug)]
 struct Said {
-    /// The least since this instant.
+    /// Least reading since this instant.
     least: Timestamp,
     since: Instant,
-    /// The least of the time before.
+    /// Least reading of the period before.
     before: Option<Timestamp>,
 }
 
 impl Said {
-    /// With one more reading, `now`, made at `at`.
+    /// Adds one more reading, `now`, made at `at`.
     fn and(self, now: Timestamp, at: Instant) -> Self {
         match at.duration_since(self.since) >= SAID_FOR {
             true => Self { least: now, since: at, before: Some(self.least) },
@@ -59,20 +59,20 @@ impl Said {
         }
     }
 
-    /// The date that it has said for long enough, if there is one yet.
+    /// Date that the clock has had for long enough, if there is one yet.
     fn date(self) -> Option<Timestamp> {
         self.before.map(|before| before.min(self.least))
     }
 }
 
 impl Upkeep {
-    /// Whether it is time.
+    /// Returns whether the cleaning is due.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         // A clock that was set back must not put it off forever.
         self.last.is_none_or(|last| (now.micros() - last.micros()).abs() >= EVERY_MICROS)
     }
 
-    /// Clears away at `now`, which the clock says at `at`; when there was too much for one time, it is due again at once.
+    /// Cleans at clock time `now`, read at `at`; when there was too much for one time, it is due again at once.
     pub(super) fn run(&mut self, connection: &Connection, now: Timestamp, at: Instant) -> Attempt<()> {
         self.last = Some(now);
         let said = self.said.unwrap_or(Said { least: now, since: at, before: None }).and(now, at);
@@ -89,8 +89,8 @@ impl Upkeep {
     }
 }
 
-/// Removes items that had expired at `date`; whether it removed as many as it may. The feed tells of it, as it does
-/// of items that DynamoDB removes.
+/// Removes items that had expired at `date`. Returns whether it removed as many as it may. The feed reports them, as it does
+/// items that DynamoDB removes.
 fn expire(connection: &Connection, date: Timestamp, now: Timestamp) -> Attempt<bool> {
     let sql =
         "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
@@ -118,7 +118,7 @@ mod tests {
         let began = |day| Said { least: day, since: start, before: None };
         let said = began(day(1)).and(day(1), minutes(59));
         assert_eq!(said.date(), None, "a process that has just begun knows of no date");
-        // A jump, at the moment at which the hour is over, and the clock is put right.
+        // A jump, at the moment at which the hour is over, and the clock is corrected.
         let said = said.and(day(400), minutes(60)).and(day(400), minutes(61));
         assert_eq!(said.date(), Some(day(1)));
         let said = said.and(day(1), minutes(62)).and(day(1), minutes(130));
@@ -126,7 +126,7 @@ mod tests {
         // A clock that goes on with another date.
         let said = [131, 160, 191, 252].into_iter().fold(said, |said, at| said.and(day(30), minutes(at)));
         assert_eq!(said.date(), Some(day(30)));
-        // A clock that was ahead when the process began, and is put right within the hour.
+        // A clock that was ahead when the process began, and is corrected within the hour.
         let said = began(day(400)).and(day(1), minutes(30)).and(day(1), minutes(60));
         assert_eq!(said.date(), Some(day(1)));
     }

@@ -1,4 +1,4 @@
-//! Making the writes of one request inside of the transaction of a group.
+//! Writes of one request inside of the transaction of a group.
 
 use event::{Error, Result, Timestamp};
 use rusqlite::Connection;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Condition, Key, Update, Write, check};
 
-/// A write, checked and encoded.
+/// Checked and encoded write.
 #[derive(Debug)]
 pub(super) enum Prepared {
     Put(Row, Condition),
@@ -37,7 +37,7 @@ impl Prepared {
         })
     }
 
-    /// The key of the item that is written or checked.
+    /// Key of the item that is written or checked.
     pub(super) fn key(&self) -> &Key {
         match self {
             Prepared::Put(row, _) => row.key(),
@@ -47,14 +47,14 @@ impl Prepared {
     }
 }
 
-/// What to do once every condition of a request holds.
+/// Step of a request, taken once all its conditions hold.
 enum Step {
     Put(Row),
     Delete(Key),
 }
 
-/// Makes all `writes` or refuses them all. Their keys differ, so no write can change what another
-/// one demands: all conditions are looked at first, and a refusal has nothing to undo.
+/// Makes all `writes` or refuses them all. Their keys differ, so no write can change the condition of another one: all conditions
+/// are checked first, and a refusal has nothing to undo.
 pub(super) fn apply(connection: &Connection, writes: Vec<Prepared>, now: Timestamp) -> Attempt<()> {
     let mut steps = Vec::with_capacity(writes.len());
     for write in writes {

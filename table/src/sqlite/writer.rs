@@ -1,7 +1,7 @@
-//! Writing: one thread, which commits what is waiting together.
+//! Writer: one thread, which commits all waiting requests together.
 //!
-//! A durable commit costs a flush of the disk however little is in it. So whatever arrives while
-//! one commit is under way goes into the next one.
+//! A durable commit costs a flush of the disk, also for a little data. So all requests that arrive during one commit go into the
+//! next one.
 
 use std::{
     mem,
@@ -31,25 +31,25 @@ use super::{
 };
 use crate::too_late;
 
-/// The most requests that wait.
+/// Maximum requests that wait.
 const MAX_WAITING: usize = 1024;
 
-/// The most bytes, in KiB, that wait; a caller with more waits until there is room.
+/// Maximum KiB that wait; a caller with more waits until there is room.
 const MAX_WAITING_KIB: usize = 64 * 1024;
 
-/// The most requests in a commit.
+/// Maximum requests in a commit.
 const MAX_GROUP: usize = 1024;
 
-/// About the most bytes, in KiB, in a commit.
+/// Approximate maximum KiB in a commit.
 const MAX_GROUP_KIB: usize = 16 * 1024;
 
 /// Writes that are made together or not at all.
 #[derive(Debug, Default)]
 pub(super) struct Request {
     pub(super) writes: Vec<Prepared>,
-    /// After this nothing of it may be written.
+    /// Instant after which nothing of it may be written.
     pub(super) until: Option<Instant>,
-    /// Whether it asks that the log of writes keeps nothing once it is answered.
+    /// True if the write-ahead log must be empty once it is answered.
     pub(super) forgets: bool,
 }
 
@@ -59,7 +59,7 @@ impl From<Vec<Prepared>> for Request {
     }
 }
 
-/// The request of a caller, and where the answer goes.
+/// Request of a caller, with the channel of the answer.
 #[derive(Debug)]
 struct Job {
     request: Request,
@@ -68,7 +68,7 @@ struct Job {
     _waiting: InFlight,
 }
 
-/// The handle of the writer thread. Dropping it waits for the thread to finish what is waiting.
+/// Handle of the writer thread. Dropping it waits for the thread to finish the waiting requests.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
@@ -123,7 +123,7 @@ impl Writer {
         answered.await.map_err(|error| Error::unavailable("the commit was broken off").because(error))?
     }
 
-    /// Tells of every commit from now on.
+    /// Subscribes to every commit from now on.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
     }
@@ -144,7 +144,7 @@ fn stopped(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::unavailable("the writer has stopped").because(error)
 }
 
-/// What the thread owns.
+/// State of the thread.
 #[derive(Debug)]
 struct Worker {
     connection: Connection,
@@ -156,7 +156,7 @@ struct Worker {
     meters: Meters,
 }
 
-/// What is measured of commits.
+/// Metrics of commits.
 #[derive(Debug)]
 struct Meters {
     seconds: Histogram,
@@ -188,15 +188,15 @@ impl Worker {
             }
             self.meters.requests.record(group.len() as f64);
             self.meters.bytes.record(kib as f64 * 1024.0);
-            // A panic costs this commit, and not all that come after it: the callers that wait for it get the
-            // error that it was broken off, since their channels close without an answer.
+            // A panic costs this commit, and not the later ones: the callers that wait for it get the error that it was broken
+            // off, since their channels close without an answer.
             if catch_unwind(AssertUnwindSafe(|| self.answer(group))).is_err() {
                 self.give_up();
             }
         }
     }
 
-    /// Undoes what a commit left open that was broken off.
+    /// Undoes the open transaction of an aborted commit.
     fn give_up(&self) {
         tracing::error!(file = %self.path.display(), "a commit was broken off by a panic; writing goes on");
         if !self.connection.is_autocommit()
@@ -247,10 +247,10 @@ impl Worker {
     /// Makes the writes of every request in one transaction. A request that is refused leaves the
     /// others alone; a failure of SQLite undoes them all.
     fn commit(&mut self, requests: Vec<Request>) -> Attempt<Vec<Result<()>>> {
-        // Immediate: what conditions look at cannot change before the commit, in any process.
+        // Immediate: the items checked by conditions cannot change before the commit, in any process.
         let mut transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let now = self.clock.now();
-        // It may have waited long for its turn.
+        // The transaction may have waited long for its turn.
         let begun = Instant::now();
         let mut results = Vec::with_capacity(requests.len());
         for Request { writes, until, .. } in requests {
@@ -265,7 +265,7 @@ impl Worker {
             });
         }
         if self.upkeep.is_due(now) {
-            // Its failure must not stop the writing.
+            // A failure of the cleaning must not stop the writing.
             let savepoint = transaction.savepoint()?;
             match self.upkeep.run(&savepoint, now, begun) {
                 Ok(()) => savepoint.commit()?,

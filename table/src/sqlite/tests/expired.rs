@@ -1,4 +1,4 @@
-//! What has expired is removed from the file, by what the clock has said for long.
+//! Expired items are removed from the file, by a date that the clock has had for long.
 
 use super::*;
 
@@ -22,7 +22,7 @@ async fn expired_items_are_removed_a_few_at_a_time_and_the_feed_tells() {
     place.forward(25 * 24 * 60 * 60);
     table.put(item("tick"), Condition::None).await.unwrap();
     assert_eq!(stored(), 1_200);
-    // Nor does one that has only just begun to say what it says.
+    // Nor does a clock that has had its date for a short time only.
     place.forward(5 * 24 * 60 * 60);
     table.put(item("tick"), Condition::None).await.unwrap();
     assert_eq!(stored(), 1_200);

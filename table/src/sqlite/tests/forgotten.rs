@@ -1,4 +1,4 @@
-//! What was deleted is gone from the file.
+//! Deleted data are gone from the file.
 
 use tokio::time::timeout;
 
@@ -36,7 +36,7 @@ async fn nothing_is_left_of_what_was_deleted_or_written_over_once_it_is_forgotte
     let second = item("2").key;
     let (forgotten, written, read) =
         tokio::join!(table.forget_deleted(), table.put(item("other"), Condition::None), table.get(&second),);
-    // The read may be in its way.
+    // The read may block it.
     assert!(forgotten.is_ok() || forgotten.is_err_and(|error| error.kind() == ErrorKind::Unavailable));
     written.unwrap();
     assert!(read.unwrap().is_some());
@@ -46,11 +46,11 @@ async fn nothing_is_left_of_what_was_deleted_or_written_over_once_it_is_forgotte
     assert_eq!(found(&bytes()), 0);
 }
 
-/// An export and a backup read one state of the file for long.
+/// Exports and backups read one state of the file for long.
 #[tokio::test]
 async fn what_somebody_still_reads_is_forgotten_later_and_writes_go_on() {
     let place = Place::new();
-    // Who waited for the reader would wait for longer than this test does.
+    // A write that waited for the reader would wait for longer than this test does.
     let table = SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, 360 * LONG).unwrap();
     table.put(item("a"), Condition::None).await.unwrap();
     let reader = still::connection(&place.path()).unwrap();
