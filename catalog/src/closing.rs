@@ -3,12 +3,12 @@
 //! A writer may use the path of a workspace for [`CACHED_SECONDS`] after it looked the path up. So:
 //!
 //! - A deletion marks the workspace as closing, waits until no writer uses its state from before the mark, and then deletes it.
-//! An event admitted before lands in the workspace while it is there; a later one finds it closing and is refused. The deleting
-//! process counts the wait: no two clocks are compared. An interrupted deletion continues when it is called again, and waits
-//! again. Any change of the workspace takes the mark back.
+//!   An event admitted before lands in the workspace while it is there; a later one finds it closing and is refused. The deleting
+//!   process counts the wait: no two clocks are compared. An interrupted deletion continues when it is called again, and waits
+//!   again. Any change of the workspace takes the mark back.
 //! - A name of a workspace or category that was given up, by a deletion or a rename, cannot be taken for [`RESERVED_SECONDS`]:
-//! its guard stays, and expires. So no path leads to a new workspace while it may be taken for the old one. (A rename needs no
-//! wait: events still appended by the old path land in the same workspace.)
+//!   its guard stays, and expires. So no path leads to a new workspace while it may be taken for the old one. (A rename needs no
+//!   wait: events still appended by the old path land in the same workspace.)
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};

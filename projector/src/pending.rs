@@ -151,7 +151,7 @@ pub(crate) async fn resolve_within(
     corrupt.map_or(Ok(resolved), Err)
 }
 
-/// Number of workspaces looked at at once.
+/// Number of workspaces searched at once.
 const LOOKS_AT_ONCE: usize = 4;
 
 /// Planned look at the unmatched outcomes of a workspace.

@@ -3,11 +3,11 @@
 //! Each step is one conditional write, so a rebuild may be interrupted anywhere and called again:
 //! 1. The next version is recorded as being built, with the coverage of the old one at that time: the point.
 //! 2. Days are folded and evaluated in it, in a bounded number of passes. Each takes the segments appended during the one before
-//! it, so a log that grows for ever ends none of them, and the last leaves little.
+//!    it, so a log that grows for ever ends none of them, and the last leaves little.
 //! 3. When it covers the point it becomes the active version. Readers and workers read the active version at each use, so from
-//! now on they use it.
+//!    now on they use it.
 //! 4. Segments that a worker folded into the old version meanwhile are folded into the new one, in one more pass. The workers
-//! fold the segments appended during that: they find them by a sweep, which the change of step 3 asks for.
+//!    fold the segments appended during that: they find them by a sweep, which the change of step 3 asks for.
 //! 5. The old version is deleted.
 //!
 //! Days whose events are gone cannot be folded again; their projections are copied (`carry`).

@@ -221,7 +221,6 @@ pub(super) async fn show(
 
 /// Reads an entity with its free counters and everything that belongs to it, by names, and its version. A page of a workspace or
 /// user is one query and a look-up of each name; `with_counts`, the counts of events of a workspace are read by another query.
-/// look-up of each name; `with_counts`, the counts of events of a workspace are read by another query.
 ///
 /// # Errors
 /// `NotFound`, when it does not exist; those of the table.

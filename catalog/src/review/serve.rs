@@ -3,7 +3,6 @@
 //! The number of the item is written first, as the reviewer's *turn*; then the item is leased, and then it is recorded that the
 //! reviewer was shown this prediction. Each is one write under a condition. So after a crash between any of them, the reviewer
 //! gets the same item when it asks again; nobody else can have leased it; and no reviewer gets the same prediction twice.
-//! reviewer has the same item when it asks again; nobody else can have leased it; and who had it once does not get it again.
 
 use std::fmt;
 

@@ -213,9 +213,9 @@ impl BodyReader {
 
     /// Reads the next bytes, in pieces of any size.
     ///
-    /// Fails as soon as it is clear that the body will be refused, except for bad rows: [`BodyReader::finish`] reports them all.
-    /// After an error the reader is of no more use.
-    /// reports them all. After an error the reader is of no more use.
+    /// # Errors
+    /// As soon as it is clear that the body will be refused, except for bad rows: [`BodyReader::finish`] reports them all. After an
+    /// error the reader is of no more use.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         let Self { decoder, parser, out, plain } = self;
         let window = decoder.window();

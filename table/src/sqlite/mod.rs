@@ -1,7 +1,7 @@
 //! Table in one SQLite file: it runs on one machine, without anything else to install.
 //!
 //! - **Writes** go to one thread, which commits all waiting ones together (`writer.rs`). A write returns when it is on the disk
-//! (write-ahead log, `synchronous=FULL`).
+//!   (write-ahead log, `synchronous=FULL`).
 //! - **Reads** run on a few connections of their own, on threads that may block (`readers.rs`).
 //! - **Changes** are rows of the same file, written in the same commit (`feed.rs`).
 //! - **Several processes** on one machine may share the file. Conditions are checked inside of
