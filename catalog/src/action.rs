@@ -9,9 +9,9 @@ pub enum Action {
     Register,
     /// Makes the release the live one of its model in an environment.
     Promote,
-    /// Makes an earlier release live again, because the one after it was no good.
+    /// Makes the release the live one again, because the one before it was no good.
     Rollback,
-    /// Ends that the release is live in an environment.
+    /// Takes the release out of the live ones of an environment.
     Retire,
     /// Changes how its predictions are judged, from a day on ([`super::Definitions`]).
     Define,

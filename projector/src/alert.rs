@@ -265,7 +265,8 @@ impl Judge<'_> {
         Ok(standing.state)
     }
 
-    /// Returns if a day can be judged now: it is due, or it has begun and a value above the threshold stays there.
+    /// Returns why a day can be judged now: it is due, or it has begun and a value above the threshold stays there. `None`, when it
+    /// cannot.
     fn ripe(&self, day: Day, closed: Timestamp) -> Option<Ripe> {
         match self.rule.due(day) <= closed {
             true => Some(Ripe::Due),

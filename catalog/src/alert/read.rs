@@ -35,8 +35,8 @@ pub const MAX_TEST_DAYS: usize = 1_000;
 const DAYS_AT_ONCE: usize = 8;
 
 impl Catalog {
-    /// Tries a rule on the days of a window: judges each by the readings of now, beginning with a rule that does not fire and
-    /// stands well before the first. Days that are not due yet are left out. It writes nothing.
+    /// Tries a rule on the days of a window: judges each by the readings of now. The rule begins in its default standing, as many
+    /// days before the first as it looks back. Days that are not due yet are left out. It writes nothing.
     ///
     /// # Errors
     /// `Invalid`, when the window has more than [`MAX_TEST_DAYS`] days; those of the table, and `Corrupt`.

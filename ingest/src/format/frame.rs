@@ -451,7 +451,8 @@ fn half(number: f64) -> f64 {
     decimal_near(number, 1..=5, |other| (other - number).abs() < step / 2.0)
 }
 
-/// Decimal of the fewest digits for which `is_it` holds. `digits` begins with the number of digits that the type always holds.
+/// Decimal of the fewest digits for which `is_it` holds. `digits` may begin at a number of digits of which the type holds all
+/// decimals: fewer need no search.
 fn decimal_near(number: f64, digits: RangeInclusive<i32>, is_it: impl Fn(f64) -> bool) -> f64 {
     let before_point = number.abs().log10().floor() as i32 + 1;
     let decimal = |digits: i32| {

@@ -47,7 +47,7 @@ async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
     assert!(world.append(&world.appender(), world.batch(0, 30_000), None).await.unwrap());
     assert!(world.table.stumbles.load(Ordering::Relaxed) < 0, "one has failed");
     assert_eq!(world.rows().await, 30_000);
-    // When nothing got in, the caller has to try again.
+    // Without any progress the caller has to try again.
     world.table.stumbles.store(0, Ordering::Relaxed);
     let refused = world.append(&world.appender(), world.batch(30_000, 1), None).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
