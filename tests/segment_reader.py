@@ -16,7 +16,7 @@ import zlib
 import zstandard
 
 MAX_ROWS, MAX_CELLS, MAX_TEXT = 1 << 20, 1 << 24, 1 << 26
-MAX_COLUMNS = {1: 256, 2: 1024}
+MAX_COLUMNS = 1024
 MAX_INLINE = 32
 TIME, FLOAT, TEXT = 1, 2, 3
 CONSTANT = 0
@@ -132,9 +132,9 @@ def read_header(reader):
     need(reader.data[:4] == b"ALMS", "these are not the bytes of a segment")
     reader.take(4)
     version = reader.u8()
-    need(version in MAX_COLUMNS, f"unknown version {version}")
+    need(version == 1, f"unknown version {version}")
     rows, count = reader.varint(), reader.varint()
-    need(rows <= MAX_ROWS and count <= MAX_COLUMNS[version] and rows * count <= MAX_CELLS, "it is too large")
+    need(rows <= MAX_ROWS and count <= MAX_COLUMNS and rows * count <= MAX_CELLS, "it is too large")
     columns = [read_entry(reader, rows) for _ in range(count)]
     end = reader.at
     need(reader.u32() == zlib.crc32(reader.data[:end]), "the checksum of the header does not match")
@@ -150,10 +150,10 @@ def read_entry(reader, rows):
     column = {"name": reader.take(reader.u8()).decode()}
     code, flags = reader.u8(), reader.u8()
     column["type"], column["encoding"] = code & 15, code >> 4
-    need(flags < 8 and flags & 3 < 3, f"column {column['name']!r} has unknown flags")
+    need(not flags & ~5, f"column {column['name']!r} has unknown flags")
     column["nulls"] = reader.varint() if flags & 4 else 0
     need(column["nulls"] <= rows, "more nulls than rows")
-    column["bounds"] = struct.unpack(f"<{flags & 3}Q", reader.take(8 * (flags & 3)))
+    column["constant"] = struct.unpack("<Q", reader.take(8))[0] if flags & 1 else None
     column["length"] = reader.varint()
     if column["length"] <= MAX_INLINE:
         column["block"] = reader.take(column["length"])
@@ -182,8 +182,8 @@ def read_column(column, rows):
 
 
 def constant(column):
-    need(len(column["bounds"]) == 1, "it is constant, but the header does not say its value")
-    return column["bounds"][0]
+    need(column["constant"] is not None, "it is constant, but the header does not say its value")
+    return column["constant"]
 
 
 def unknown(column):

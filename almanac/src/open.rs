@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Catalog;
-use event::{Clock, Error, Result, Timestamp};
+use event::{Clock, Error, Result};
 use log::{
     layout,
     store::{Shown, Store},
@@ -27,21 +26,13 @@ pub(crate) async fn to_write(config: &Config) -> Result<Arc<dyn Table>> {
 }
 
 /// Opens the table for services. A SQLite file is created when it is new; a DynamoDB table must be there, since
-/// making one costs money and needs rights that a service should not have. If one of them `writes`, the table says from then on that this
-/// Almanac writes into it.
+/// making one costs money and needs rights that a service should not have. If one of them `writes`, a new table says its layout from then on.
 pub(crate) async fn to_serve(config: &Config, writes: bool) -> Result<Arc<Store>> {
     let store = open(config, true).await?;
     if writes {
-        let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
-        raise(&table, Clock::system().now()).await?;
+        layout::begin(&*store, Clock::system().now()).await?;
     }
     Ok(store)
-}
-
-/// Notes that this Almanac writes into the table.
-pub(crate) async fn raise(table: &Arc<dyn Table>, now: Timestamp) -> Result<()> {
-    let catalog = Catalog::new(Arc::clone(table));
-    layout::raise(&**table, now, async || Ok(catalog.workspaces().await?.is_empty())).await.map(drop)
 }
 
 /// Opens the table, which must be there.

@@ -126,13 +126,6 @@ fn tell(path: &str, report: &projector::Report) {
             format!("{} days have expired, their projections are not compared", report.expired),
         ),
         (
-            report.older > 0,
-            format!(
-                "{} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them again",
-                report.older
-            ),
-        ),
-        (
             report.erased > 0,
             format!(
                 "the keys of {} events were erased; their tags, features and texts went with them",

@@ -19,7 +19,6 @@ pub use apply::Alerts;
 pub(crate) use crossing::time;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use delivery::{Delivered, Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
-pub(crate) use item::{ITEM_VERSION, renewed};
 pub use lag::{Lags, MAX_LAG_DAYS};
 pub use read::MAX_TEST_DAYS;
 pub use watched::{ColumnOf, CountOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
@@ -77,7 +76,7 @@ pub struct AlertRuleBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Which share of the predictions must be judged for a figure to be.
-    #[serde(alias = "mature", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_maturity: Option<f64>,
     /// Of this release.
     #[serde(skip_serializing_if = "Option::is_none")]

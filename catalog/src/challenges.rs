@@ -235,13 +235,4 @@ mod tests {
             "{text}"
         );
     }
-
-    /// Whether the bounds ever left out zero is no part of it any more: it is told what holds.
-    #[test]
-    fn an_item_that_says_that_it_was_decided_stays_readable() {
-        let stored = r#"{"environment":"production","model":"delays","champion":"v1","challenger":"v2","since":"2013-06-01","ongoing":{"courses":[null,null,{"sequence":{"n":2,"sum":2.0,"squares":0.09027777777777776,"bets":1.0,"weighted":1.0,"price":0.0603584939249829},"is_decided":true}]}}"#;
-        let challenge: Challenge = serde_json::from_str(stored).unwrap();
-        assert_eq!(challenge.ongoing.says().1.n, 2);
-        assert_eq!(challenge.decision("2013-06-02".parse().unwrap(), Timestamp::default()), None);
-    }
 }

@@ -174,7 +174,7 @@ impl Catalog {
                     configuration_id,
                     environment,
                     details,
-                    created_by: Some(log::audit::current().principal.clone()),
+                    created_by: log::audit::current().principal.clone(),
                     approvals: Vec::new(),
                     baselines: Default::default(),
                 })

@@ -16,8 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
-    Columns, Day, Definition, DefinitionChange, Error, Id, Kind, Result, Said, Task, Timestamp,
-    lane::{Place, Placed},
+    Columns, Day, Definition, DefinitionChange, Error, Id, Kind, Result, Said, Task, Timestamp, lane::Place,
     task::POSITIVE_SCORE,
 };
 use log::{
@@ -32,9 +31,6 @@ use super::{Action, AnyEntity, Catalog, change::update, first::First};
 /// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
 /// of the last one that concerns its day.
 pub const DEFINED: &str = "def";
-
-/// The attribute of one whose segment was not placed by keys.
-const BY_BATCH: &str = "by_batch";
 
 /// The attribute of a model with the day from which the last change of each field holds.
 const NAMED: &str = "named";
@@ -130,16 +126,13 @@ impl Defined {
             .with("seq", self.place.seq as i64)
             .with("row", i64::from(self.row))
             .with("appended_at", self.appended_at.micros());
-        let item = with_said(item, self.change.said());
-        if self.place.placed == Placed::ByBatch { item.with(BY_BATCH, 1) } else { item }
+        with_said(item, self.change.said())
     }
 
     fn from_item(workspace: &Id, item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let log = key::parse_log(workspace, item.text("log")?);
         let log = log.ok_or_else(|| item.corrupt("`log` is no log"))?;
-        let is_by_batch = item.attributes.contains_key(BY_BATCH);
-        let placed = if is_by_batch { Placed::ByBatch } else { Placed::ByKey };
         let number =
             |name: &str| item.int(name).and_then(|n| u64::try_from(n).map_err(|_| item.corrupt(name)));
         let releases = match item.attributes.get("releases") {
@@ -149,7 +142,7 @@ impl Defined {
         Ok(Self {
             releases,
             change: change(item)?,
-            place: Place { placed, lane: log.lane, seq: number("seq")? },
+            place: Place::of(log.lane, number("seq")?),
             log,
             row: u32::try_from(number("row")?).map_err(|_| item.corrupt("`row` is too large"))?,
             appended_at: Timestamp::from_micros(item.int("appended_at")?)
@@ -221,21 +214,17 @@ pub struct Definitions {
     pub(super) first: BTreeMap<String, First>,
     /// Those that release events made, as they were recorded.
     defined: Vec<Defined>,
-    /// Whether the first definition of every release is among them.
-    pub(super) is_adopted: bool,
 }
 
 impl Definitions {
-    /// Reads them: one query. Releases of an older Almanac may be missing ([`super::Catalog::definitions`]).
+    /// Reads them: one query.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let mut found = Self::default();
         for item in query_all(table, Query::table(key::definitions(workspace))).await? {
-            if item.key == key::definitions_adopted(workspace) {
-                found.is_adopted = true;
-            } else if let Some(release) = key::parse_first_definition(&item.key) {
+            if let Some(release) = key::parse_first_definition(&item.key) {
                 found.first.insert(release.to_owned(), First::from_item(&item)?);
             } else if key::parse_definition(&item.key).is_some() {
                 found.defined.push(Defined::from_item(workspace, &item)?);

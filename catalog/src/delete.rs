@@ -16,7 +16,7 @@ use table::{
 };
 
 use super::{
-    AnyEntity, Catalog, Children, Release,
+    AnyEntity, Catalog, Release,
     change::check_fresh,
     closing::{CLOSING, check_closing, release_name, until},
     create::{BUSY, pointer_item},
@@ -270,11 +270,7 @@ impl Catalog {
 fn unchanged(known: &AnyEntity) -> Condition {
     let version = Condition::Equals("ver", known.entity().version.into());
     let mark = known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into()));
-    let children: Children = known.children();
-    let none = |kind: EntityKind| match children.contains_key(&kind) {
-        true => kind.counter().map(|counter| Condition::Equals(counter, 0.into())),
-        false => kind.counter().map(Condition::Without),
-    };
-    let none = known.at().kind().children().filter_map(none);
+    let counters = known.at().kind().children().filter_map(EntityKind::counter);
+    let none = counters.map(|counter| Condition::Equals(counter, 0.into()));
     Condition::All([version].into_iter().chain(none).chain(mark).collect())
 }

@@ -85,13 +85,11 @@ impl Entity {
                 .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
         };
         let has = |name: &str| item.attributes.contains_key(name);
-        let created_at = time("created_at")?;
         Ok(Self {
             id: Id::parse(item.text("id")?)?,
             name: item.text("name")?.to_owned(),
-            created_at,
-            // What was created before there were changes has none.
-            updated_at: if has("updated_at") { time("updated_at")? } else { created_at },
+            created_at: time("created_at")?,
+            updated_at: time("updated_at")?,
             archived_at: has("archived_at").then(|| time("archived_at")).transpose()?,
             version: item.int("ver")?,
             closing: item.optional_text(CLOSING).map(Id::parse).transpose()?,
@@ -100,13 +98,11 @@ impl Entity {
     }
 }
 
-/// How many children an entity has, by their type. One that was created before there were children of a type has no count of
-/// them until it gets the first.
+/// How many children an entity has, by their type.
 pub type Children = BTreeMap<EntityKind, i64>;
 
 fn children(item: &Item, kind: EntityKind) -> Result<Children> {
     let counted = kind.children().filter_map(|kind| Some((kind, kind.counter()?)));
-    let counted = counted.filter(|(_, counter)| item.attributes.contains_key(*counter));
     counted.map(|(kind, counter)| Ok((kind, item.int(counter)?))).collect()
 }
 
@@ -326,7 +322,7 @@ impl AnyEntity {
                 configuration_id: item.optional_text("configuration_id").map(Id::parse).transpose()?,
                 environment: item.optional_text("environment").map(str::to_owned),
                 details: Box::new(ReleaseDetails::from_item(item)?),
-                created_by: item.optional_text(CREATED_BY).map(str::to_owned),
+                created_by: item.text(CREATED_BY)?.to_owned(),
                 approvals: approvals_of(item)?,
                 baselines: baselines_of(item)?,
             }),

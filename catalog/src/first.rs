@@ -5,13 +5,11 @@
 //! the release in the catalog: its events stay in the log and are judged by its definitions, so the name may
 //! not come to mean something else. A name that was never used is free when its release is deleted.
 
-use std::collections::BTreeMap;
-
-use event::{Definition, Error, ErrorKind, Id, Result};
+use event::{Definition, Error, Id, Result};
 use log::key::{self, EntityId};
-use table::{Condition, Index, Item, Policy, Query, Table, Update, Write, query_all, unless_overtaken};
+use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
 
-use super::{AnyEntity, Catalog, Definitions, Model, Release, WorkspacePage, definition};
+use super::{AnyEntity, Catalog, Definitions, Model, Release, definition};
 
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
@@ -152,14 +150,10 @@ impl Catalog {
         let AnyEntity::Release(release) = known else { return Ok(None) };
         let (workspace, name) = (&release.workspace, &release.entity.name);
         Ok(match self.first_of(workspace, name).await? {
-            Some(first) if first.is_used => None,
-            Some(first) => Some(Write::Delete(key::first_definition(workspace, name), first.unused())),
-            // Of an older Almanac, which did not note whether there are events of it.
-            None => {
-                let first = self.first_by_model(release).await?;
-                let used = first.map(|first| First { is_used: true, ..first });
-                used.map(|first| Write::Put(first.to_item(workspace, name), Condition::Absent))
+            Some(first) if !first.is_used => {
+                Some(Write::Delete(key::first_definition(workspace, name), first.unused()))
             }
+            _ => None,
         })
     }
 
@@ -199,71 +193,11 @@ impl Catalog {
         }
     }
 
-    /// The definitions of a workspace. What an older Almanac wrote has no first definitions until a projector
-    /// adopts it; until then those of the catalog stand for them.
+    /// The definitions of a workspace.
     ///
     /// # Errors
     /// Those of the table.
     pub async fn definitions(&self, workspace: &Id) -> Result<Definitions> {
-        let mut found = Definitions::load(&*self.table, workspace).await?;
-        if !found.is_adopted {
-            found.first.extend(unadopted(&*self.table, workspace, &found).await?);
-        }
-        Ok(found)
+        Definitions::load(&*self.table, workspace).await
     }
-
-    /// The definitions of a workspace, as [`adopt_definitions`] leaves them.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn adopt_definitions(&self, workspace: &Id) -> Result<Definitions> {
-        adopt_definitions(&*self.table, workspace).await
-    }
-}
-
-/// The definitions of a workspace, after the releases that an older Almanac registered got their first ones: those
-/// of their models as they are now.
-///
-/// # Errors
-/// Those of the table.
-pub async fn adopt_definitions(table: &dyn Table, workspace: &Id) -> Result<Definitions> {
-    let mut found = Definitions::load(table, workspace).await?;
-    if found.is_adopted {
-        return Ok(found);
-    }
-    for (name, first) in unadopted(table, workspace, &found).await? {
-        put_absent(table, first.to_item(workspace, &name)).await?;
-        found.first.insert(name, first);
-    }
-    put_absent(table, Item::new(key::definitions_adopted(workspace)).with("v", ITEM_VERSION)).await?;
-    found.is_adopted = true;
-    Ok(found)
-}
-
-/// The releases of the catalog that have no first definition, by name.
-async fn unadopted(
-    table: &dyn Table,
-    workspace: &Id,
-    known: &Definitions,
-) -> Result<BTreeMap<String, First>> {
-    let query = Query::index(Index::Table, key::workspace_page(workspace));
-    let page = match WorkspacePage::from_items(&query_all(table, query).await?) {
-        // It was deleted; what was recorded of it holds.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        page => page?,
-    };
-    let is_missing = |release: &&Release| !known.first.contains_key(&release.entity.name);
-    let missing = page.releases.iter().filter(is_missing);
-    Ok(missing.filter_map(|release| Some((release.entity.name.clone(), adopted(&page, release)?))).collect())
-}
-
-/// The first definition of a release that an older Almanac registered: it did not note whether there are
-/// events of it, so its name stays with its model.
-fn adopted(page: &WorkspacePage, release: &Release) -> Option<First> {
-    let model = page.models.iter().find(|model| model.entity.id == release.model_id)?;
-    Some(First { is_used: true, ..First::of(model) })
-}
-
-async fn put_absent(table: &dyn Table, item: Item) -> Result<()> {
-    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }

@@ -8,8 +8,8 @@ use table::{Condition, Item};
 
 use super::Catalog;
 
-/// Version of the item. Version 1 had, beside `count`, what it was before and when that ended.
-pub(super) const ITEM_VERSION: i64 = 2;
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
 
 /// How many lanes the days of a workspace get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,7 @@ impl Default for Lanes {
 
 impl Lanes {
     fn from_item(item: &Item) -> Result<Self> {
-        if item.int("v")? != 1 {
-            item.check_version(ITEM_VERSION)?;
-        }
+        item.check_version(ITEM_VERSION)?;
         match u8::try_from(item.int("count")?) {
             Ok(count @ 1..=MAX_LANES) => Ok(Self { count, ver: item.int("ver")? }),
             _ => Err(item.corrupt(format_args!("`count` is not 1 to {MAX_LANES}"))),
@@ -43,14 +41,6 @@ impl Lanes {
             .with("ver", self.ver)
             .with("count", i64::from(self.count))
     }
-}
-
-/// The item in today's form.
-///
-/// # Errors
-/// `Corrupt`.
-pub(super) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
-    Ok(Lanes::from_item(item)?.to_item(workspace))
 }
 
 impl Catalog {
@@ -99,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_number_of_lanes_is_set_and_an_item_of_version_1_is_read() {
+    async fn a_number_of_lanes_is_set() {
         let dir = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
         let catalog = Catalog::new(Arc::new(table));
@@ -110,14 +100,6 @@ mod tests {
         let lanes = catalog.set_lanes(&workspace, 4).await.unwrap();
         assert_eq!(catalog.lanes(&workspace).await.unwrap(), lanes);
         assert_eq!(catalog.set_lanes(&workspace, 4).await.unwrap(), lanes, "the same again");
-        let old = Item::new(key::lanes(&workspace))
-            .with("v", 1)
-            .with("ver", 5)
-            .with("count", 8)
-            .with("before", 4)
-            .with("since", 1_781_049_600_000_000);
-        catalog.table.put(old, Condition::None).await.unwrap();
-        assert_eq!(catalog.lanes(&workspace).await.unwrap(), Lanes { count: 8, ver: 5 });
-        assert_eq!(catalog.set_lanes(&workspace, 2).await.unwrap(), Lanes { count: 2, ver: 6 });
+        assert_eq!(catalog.set_lanes(&workspace, 2).await.unwrap(), Lanes { count: 2, ver: 2 });
     }
 }

@@ -74,7 +74,6 @@ mod service;
 mod settings;
 mod sight;
 mod snapshot;
-mod upgrade;
 
 use std::{sync::Arc, time::Duration};
 
@@ -118,7 +117,7 @@ pub use feed::{
     ALERT, Alert, DECIDED, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES,
     MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item, model_of_alert,
 };
-pub use first::{First, adopt_definitions};
+pub use first::First;
 pub use follow::{Digest, Follow, Followers, MAX_FOLLOWS};
 pub use lanes::Lanes;
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
@@ -167,7 +166,6 @@ pub use snapshot::{
     MAX_SNAPSHOT_CUT_BYTES, MAX_SNAPSHOT_WORDS_BYTES, MAX_SNAPSHOTS, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot,
     SnapshotContent,
 };
-pub use upgrade::OlderForm;
 
 /// The catalog in a table.
 #[derive(Clone, Debug)]

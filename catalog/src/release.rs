@@ -52,8 +52,8 @@ pub struct Release {
     pub environment: Option<String>,
     /// Where it comes from.
     pub details: Box<ReleaseDetails>,
-    /// Who created it, as the audit trail names them; `None` of one that an older Almanac created.
-    pub created_by: Option<String>,
+    /// Who created it, as the audit trail names them.
+    pub created_by: String,
     /// Who approves that it is live, and where; the latest last.
     pub approvals: Vec<Approval>,
     /// Days that it is measured from, by name.
@@ -249,7 +249,7 @@ impl Release {
             ("configuration", self.configuration.as_deref()),
             ("configuration_id", self.configuration_id.as_ref().map(Id::as_str)),
             ("environment", self.environment.as_deref()),
-            (CREATED_BY, self.created_by.as_deref()),
+            (CREATED_BY, Some(&*self.created_by)),
         ];
         let item = item.with("model", self.model.as_str());
         let item = texts.into_iter().fold(item, |item, (name, text)| match text {

@@ -17,8 +17,9 @@ use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
 use log::{
     expired,
     key::{self, Counted},
+    layout::{self, LAYOUT},
 };
-use table::{Condition, Item, Policy, Write, item::Value, unless_overtaken};
+use table::{Change, Condition, Item, Policy, Write, item::Value, unless_overtaken, update};
 
 use super::{Catalog, counts::read_counts};
 
@@ -37,9 +38,8 @@ pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Version of the item, and the first one, which has no pins of snapshots.
-pub(super) const ITEM_VERSION: i64 = 2;
-const FIRST_VERSION: i64 = 1;
+/// Version of the item. Version 1, of tables of layout 1, has no pins of snapshots.
+const ITEM_VERSION: i64 = 2;
 
 /// How long a workspace keeps its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,14 +102,6 @@ impl Kept {
     }
 }
 
-/// The item in today's form.
-///
-/// # Errors
-/// `Corrupt`.
-pub(super) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
-    Ok(Retention::from_item(item)?.to_item(workspace))
-}
-
 impl Retention {
     /// The first day that is kept at `now` by its age; every day when `None`.
     pub fn first_day(&self, now: Timestamp) -> Option<Day> {
@@ -131,26 +123,40 @@ impl Retention {
         Self { ver: self.ver + 1, changed_at: now, ..self }
     }
 
-    pub(super) fn to_item(&self, workspace: &Id) -> Item {
+    /// Its item in a table of a layout.
+    ///
+    /// # Errors
+    /// `Invalid`, when snapshots pin days, and an older Almanac would not know of it.
+    pub(super) fn to_item(&self, workspace: &Id, layout: u32) -> Result<Item> {
+        let version = i64::from(layout).min(ITEM_VERSION);
+        if version < ITEM_VERSION && !self.pinned_snapshots.is_empty() {
+            return Err(Error::invalid(
+                "the table is of a layout in which no snapshot pins days: call `almanac upgrade` first",
+            ));
+        }
         let texts = |texts: Vec<String>| Value::L(texts.into_iter().map(Value::S).collect());
         let days = |days: &Window| Value::S(format!("{}/{}", days.from(), days.to()));
         let snapshots =
             self.pinned_snapshots.iter().map(|(id, window)| (id.as_str().to_owned(), days(window)));
-        let item = Item::new(key::retention(workspace))
-            .with("pinned_snapshots", snapshots.collect::<BTreeMap<_, _>>())
-            .with("v", ITEM_VERSION)
+        let item = Item::new(key::retention(workspace));
+        let item = match version {
+            1 => item,
+            _ => item.with("pinned_snapshots", snapshots.collect::<BTreeMap<_, _>>()),
+        };
+        let item = item
+            .with("v", version)
             .with("ver", self.ver)
             .with("changed_at", self.changed_at.micros())
             .with("pinned_days", texts(self.pinned_days.iter().map(Day::to_string).collect()))
             .with("pinned_releases", texts(self.pinned_releases.iter().cloned().collect()));
-        match self.days {
+        Ok(match self.days {
             Some(days) => item.with("days", i64::from(days)),
             None => item,
-        }
+        })
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        if item.int("v")? != FIRST_VERSION {
+        if item.int("v")? != 1 {
             item.check_version(ITEM_VERSION)?;
         }
         let text = |value: &Value| match value {
@@ -266,13 +272,33 @@ impl Catalog {
             if known.ver > 0 && wanted == known {
                 return Ok(known);
             }
+            let layout = layout::load(&*self.table).await?.number;
             let wanted = wanted.changed(now);
-            let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
+            let mut writes = vec![Write::Put(wanted.to_item(workspace, layout)?, unchanged)];
             writes.extend(day.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
             if unless_overtaken(self.table.transact(writes).await)?.is_some() {
                 return Ok(wanted);
             }
         }
+    }
+
+    /// The step from layout 1 to 2: whether the retention is stored as in layout 1. With `renews` it is written again, as
+    /// layout 2 has it.
+    ///
+    /// # Errors
+    /// `Corrupt`; those of the table.
+    pub async fn renew_retention(&self, workspace: &Id, renews: bool) -> Result<bool> {
+        let key = key::retention(workspace);
+        update(&*self.table, &key, Policy::of(&"the retention"), async |item| {
+            let older = item.filter(|item| item.int("v").is_ok_and(|version| version < ITEM_VERSION));
+            Ok(match older {
+                Some(item) if renews => {
+                    Change::Put(Retention::from_item(&item)?.to_item(workspace, LAYOUT)?, true)
+                }
+                older => Change::Leave(older.is_some()),
+            })
+        })
+        .await
     }
 
     /// What an append must know of the retention: two small reads, or one where it was never set.
@@ -332,7 +358,7 @@ impl Catalog {
     }
 }
 
-/// The days that snapshots pin; none in the first version.
+/// The days that snapshots pin; none in version 1.
 fn snapshots_of(item: &Item) -> Result<BTreeMap<Id, Window>> {
     if !item.attributes.contains_key("pinned_snapshots") {
         return Ok(BTreeMap::new());
@@ -377,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_of_the_item_is_read() {
+    fn the_item_of_each_layout_is_stored_so() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let text = |text: &str| Value::S(text.to_owned());
         // As the first version wrote it, which knew no snapshots.
@@ -399,8 +425,11 @@ mod tests {
         };
         assert_eq!(read, known);
         let window = Window::new(day("2026-05-01"), day("2026-05-31")).unwrap();
-        let with_snapshot = Retention { pinned_snapshots: [(workspace.clone(), window)].into(), ..known };
-        let second = with_snapshot.to_item(&workspace);
+        let with_snapshot =
+            Retention { pinned_snapshots: [(workspace.clone(), window)].into(), ..known.clone() };
+        assert_eq!(known.to_item(&workspace, 1).unwrap(), first);
+        assert!(with_snapshot.to_item(&workspace, 1).is_err());
+        let second = with_snapshot.to_item(&workspace, LAYOUT).unwrap();
         let days = [(workspace.as_str().to_owned(), text("2026-05-01/2026-05-31"))];
         assert_eq!(second, first.with("v", 2).with("pinned_snapshots", BTreeMap::from(days)));
         assert_eq!(Retention::from_item(&second).unwrap(), with_snapshot);

@@ -7,7 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
-use log::{cut::Cut, key};
+use log::{
+    cut::Cut,
+    key,
+    layout::{self, LAYOUT},
+};
 use table::{Condition, Item, Write, item::Value};
 
 use super::{AnyEntity, Catalog, Entity, Retention};
@@ -131,7 +135,7 @@ impl SnapshotContent {
             as_of: as_of.ok_or_else(|| item.corrupt("`as_of` is no time"))?,
             rows,
             digest: item.text("sha256")?.to_owned(),
-            cut: if item.attributes.contains_key("cut") { item.bytes("cut")?.to_vec() } else { Vec::new() },
+            cut: item.bytes("cut")?.to_vec(),
         })
     }
 }
@@ -171,7 +175,8 @@ impl Catalog {
                 "a workspace has at most {MAX_SNAPSHOTS} snapshots; delete some"
             )));
         }
-        let mut writes = vec![Write::Put(wanted.to_item(workspace), unchanged)];
+        let layout = layout::load(&*self.table).await?.number;
+        let mut writes = vec![Write::Put(wanted.to_item(workspace, layout)?, unchanged)];
         // What was marked before the retention was read is not kept.
         let first = days.into_iter().take(CHECKED_DAYS);
         writes.extend(first.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
@@ -188,6 +193,6 @@ impl Catalog {
         let unchanged = known.unchanged();
         let mut wanted: Retention = known.changed(now);
         wanted.pinned_snapshots.remove(&entity.id);
-        Ok(Some(Write::Put(wanted.to_item(workspace), unchanged)))
+        Ok(Some(Write::Put(wanted.to_item(workspace, LAYOUT)?, unchanged)))
     }
 }

@@ -4,10 +4,7 @@
 //! ordered by sequence numbers, not by clocks. The number of lanes of a day and kind is recorded in the first segment
 //! of lane 0 and never changes.
 //!
-//! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were placed by
-//! key.
-//!
-//! Projections by name are distributed as well: a name of a release, metric, tag or feature goes to one of
+//! What projections keep by name is dealt as well: a name of a release, metric, tag or feature goes to one of
 //! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
 
 use std::{collections::BTreeMap, fmt};
@@ -17,32 +14,20 @@ use crate::{Column, Columns, Kind};
 /// Maximum number of lanes.
 pub const MAX_LANES: u8 = 16;
 
-/// Rule by which the events of a segment were placed in its lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Placed {
-    /// By the name of their batch: events of one key may be in several lanes.
-    ByBatch,
-    /// By their key.
-    #[default]
-    ByKey,
-}
-
-/// Place of a segment among those of its day and kind. A greater place is later; events of one segment are in the
-/// order of its rows.
+/// Where a segment stands among those of its day and kind. What has the greater place is later; events of
+/// one segment are in the order of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Rule by which its events were placed in the lane.
-    pub placed: Placed,
-    /// Lane.
+    /// The lane.
     pub lane: u8,
     /// Sequence number in the lane.
     pub seq: u64,
 }
 
 impl Place {
-    /// Returns the place of a segment whose events were placed by key.
+    /// The place of a segment.
     pub fn of(lane: u8, seq: u64) -> Self {
-        Self { placed: Placed::ByKey, lane, seq }
+        Self { lane, seq }
     }
 }
 
@@ -170,12 +155,5 @@ mod tests {
         }
         assert_eq!(deal(Kind::Releases, &columns("release"), 16).len(), 1);
         assert_eq!((lanes_of_kind(Kind::Releases, 4), lanes_of_kind(Kind::Metrics, 4)), (1, 4));
-    }
-
-    #[test]
-    fn what_was_placed_by_its_batch_comes_first() {
-        let by_batch = Place { placed: Placed::ByBatch, lane: 3, seq: 9 };
-        assert!(by_batch < Place::of(0, 1));
-        assert!(Place::of(0, 9) < Place::of(1, 1));
     }
 }

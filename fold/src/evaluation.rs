@@ -23,13 +23,11 @@ mod singles;
 mod splits;
 mod survey;
 mod tasks;
-mod versions;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use event::{Costs, Day, Definition, Kind, fields::SCORE_PREFIX};
 use serde::{Deserialize, Serialize};
-use versions::EVALUATION;
 
 use crate::{
     LogSegment, Result,
@@ -79,16 +77,14 @@ pub fn needs(kind: Kind, column: &str) -> bool {
 pub struct Evaluation {
     /// Results by release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
-    /// Results by the values of the splits that releases declare. Version 4 had none.
+    /// By the values of the splits that releases declare.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: Splits,
-    /// Outcomes that judge the day, each as often as it was sent. Version 1 did not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcomes: Option<u64>,
-    /// Outcomes of these that fit no prediction of the day, of any release: no prediction has their key or, if they
-    /// name an instant, their key at that instant. Version 1 did not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unmatched: Option<u64>,
+    /// Outcomes that say something of the day, each as often as it was sent.
+    pub outcomes: u64,
+    /// Those of them that fit no prediction of the day, of whatever release: none has their key or, where they say
+    /// so, their key at that instant.
+    pub unmatched: u64,
 }
 
 /// The quality of the predictions of one release.
@@ -96,12 +92,11 @@ pub struct Evaluation {
 pub struct ReleaseEvaluation {
     /// Distinct predictions.
     pub predictions: u64,
-    /// Number of superseded predictions, which do not count because the same one (by key and `predicted_at`) was sent
-    /// again later. Rollups count them. Version 1 did not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repeated: Option<u64>,
-    /// Predictions whose keys were erased. Version 5 did not distinguish them from others.
-    #[serde(default, skip_serializing_if = "state::is_zero")]
+    /// How many more were sent that do not count, because the same one (by key and `predicted_at`) was sent again
+    /// later. Rollups count them.
+    pub repeated: u64,
+    /// Those whose keys were erased.
+    #[serde(default, skip_serializing_if = "state::is_default")]
     pub erased: u64,
     /// Predictions with an outcome of any content; see [`ReleaseEvaluation::judged`].
     pub labelled: u64,
@@ -149,31 +144,7 @@ impl ReleaseEvaluation {
     }
 }
 
-impl Measures {
-    /// Removes the parts that `told`, of an older version, lacks.
-    fn forget_what_lacks(&mut self, told: &Self) {
-        match (self, told) {
-            (Self::Binary(this), Self::Binary(told)) => forget(&mut this.ranks, &told.ranks),
-            (Self::Multiclass(this), Self::Multiclass(told)) => {
-                forget(&mut this.classes, &told.classes);
-                forget(&mut this.scores, &told.scores);
-            }
-            (Self::Regression(this), Self::Regression(told)) => {
-                forget(&mut this.detail, &told.detail);
-                forget(&mut this.bounds, &told.bounds);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn forget<T>(this: &mut Option<T>, told: &Option<T>) {
-    if told.is_none() {
-        *this = None;
-    }
-}
-
-/// Results by kind of task.
+/// The results by kind of task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measures {
@@ -224,10 +195,9 @@ pub struct Binary {
     pub ece: Option<f64>,
     /// See [`crate::metrics::Probabilities::calibration`].
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
-    /// Other figures of the scores. Version 2 had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranks: Option<Ranks>,
-    /// Gains and costs of predictions, if known. Version 4 had none.
+    /// The other figures of the scores.
+    pub ranks: Ranks,
+    /// What predictions gain and cost, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
     /// Worth of the predictions at these costs.
@@ -245,12 +215,11 @@ pub struct Multiclass {
     pub correct: u64,
     /// correct / judged (`accuracy_score`).
     pub accuracy: Option<f64>,
-    /// Counts by class. Version 2 had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub classes: Option<Classes>,
-    /// Figures of their scores. Version 3 ignored scores.
-    #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
-    pub scores: Option<ClassScores>,
+    /// What is counted by class.
+    pub classes: Classes,
+    /// What their scores say.
+    #[serde(default, skip_serializing_if = "state::is_default")]
+    pub scores: ClassScores,
 }
 
 /// Results of predicting a number.
@@ -264,26 +233,20 @@ pub struct Regression {
     pub rmse: Option<f64>,
     /// See [`crate::metrics::ErrorFigures::bias`].
     pub bias: Option<f64>,
-    /// Other figures. Version 2 had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<ErrorDetail>,
-    /// Figures of their intervals. Version 3 ignored intervals.
-    #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
-    pub bounds: Option<Bounds>,
-    /// Share of real numbers that these intervals are meant to hold, if known and equal for all. Version 4 had none.
+    /// The other figures.
+    pub detail: ErrorDetail,
+    /// What their intervals say.
+    #[serde(default, skip_serializing_if = "state::is_default")]
+    pub bounds: Bounds,
+    /// The share of real numbers that these intervals are to hold, if that is known and the same of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<f64>,
-}
-
-/// Returns whether the text of an evaluation is of the current version.
-pub fn is_current(state: &str) -> bool {
-    state.is_empty() || EVALUATION.is_current(state)
 }
 
 impl Evaluation {
     /// Returns its text: JSON without white space, keys in order, the same for the same log.
     pub fn to_state(&self) -> String {
-        EVALUATION.write(self)
+        state::write(self)
     }
 
     /// Splits the evaluation into texts of at most `most` bytes each: each is an evaluation of some of the releases,
@@ -332,41 +295,18 @@ impl Evaluation {
         let mut all = Self::default();
         for text in texts {
             let some = Self::from_state(text)?;
-            (all.outcomes, all.unmatched) =
-                (all.outcomes.or(some.outcomes), all.unmatched.or(some.unmatched));
+            (all.outcomes, all.unmatched) = (all.outcomes + some.outcomes, all.unmatched + some.unmatched);
             all.take(some);
         }
         Ok(all)
     }
 
-    /// Reads the text of an evaluation of any version.
+    /// Reads the text of an evaluation.
     ///
     /// # Errors
-    /// Fails if it is not such a text, or of a newer version.
+    /// When it is not such a text, or of another version.
     pub fn from_state(text: &str) -> Result<Self> {
-        EVALUATION.read(text)
-    }
-
-    /// Returns whether a stored evaluation has the same results, as far as its version records them.
-    pub fn says(&self, told: &Self) -> bool {
-        let mut this = self.clone();
-        for (name, release) in &mut this.releases {
-            let told = told.releases.get(name).and_then(|told| told.measures.as_ref());
-            if let (Some(measures), Some(told)) = (&mut release.measures, told) {
-                measures.forget_what_lacks(told);
-            }
-        }
-        if told.outcomes.is_some() {
-            return this.to_state() == told.to_state();
-        }
-        (this.outcomes, this.unmatched) = (None, None);
-        for release in this.releases.values_mut() {
-            release.repeated = None;
-            if let Some(Measures::Binary(binary)) = &mut release.measures {
-                binary.instead.clear();
-            }
-        }
-        this == *told
+        state::read("an evaluation", text)
     }
 }
 

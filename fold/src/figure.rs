@@ -239,11 +239,11 @@ impl fmt::Debug for Figure {
 impl Evaluation {
     /// Returns its rows: one for each release. A day without predictions has one if there are unmatched outcomes.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let unmatched = self.unmatched;
+        let unmatched = Some(self.unmatched);
         let releases = self.releases.iter();
         let rows =
             releases.map(move |(name, release)| Row { name: Some(name), release: Some(release), unmatched });
-        let is_alone = self.releases.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
+        let is_alone = self.releases.is_empty() && self.unmatched > 0;
         rows.chain(is_alone.then_some(Row { unmatched, ..Row::default() }))
     }
 }
@@ -266,9 +266,9 @@ impl ReleaseEvaluation {
             (Some(Measures::Binary(of)), Of::Scored) => of.scored,
             (Some(Measures::Binary(of)), Of::Priced) => of.worth.map_or(0, |worth| worth.n),
             (Some(Measures::Multiclass(of)), Of::Judged) => of.judged,
-            (Some(Measures::Multiclass(of)), Of::Scored) => of.scores.map_or(0, |scores| scores.scored),
+            (Some(Measures::Multiclass(of)), Of::Scored) => of.scores.scored,
             (Some(Measures::Regression(of)), Of::Judged) => of.judged,
-            (Some(Measures::Regression(of)), Of::Bounded) => of.bounds.map_or(0, |bounds| bounds.n),
+            (Some(Measures::Regression(of)), Of::Bounded) => of.bounds.n,
             _ => 0,
         }
     }

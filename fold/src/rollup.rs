@@ -18,7 +18,6 @@ pub mod parts;
 pub mod release;
 mod sums;
 pub mod tag;
-mod versions;
 
 use std::collections::BTreeMap;
 
@@ -28,8 +27,7 @@ use event::{
 };
 use serde::{Deserialize, Serialize};
 
-use self::versions::{FEATURE, METRIC, RELEASE, ROLLUP, TAG};
-use crate::{LogSegment, Result, state::is_zero};
+use crate::{LogSegment, Result, state};
 
 pub use bounded::{Bounded, Merge};
 pub use feature::{Feature, FeatureNumbers, FeaturePart};
@@ -78,8 +76,8 @@ pub struct Rollup {
     pub metrics: MetricRollup,
     /// All release changes.
     pub releases: ReleaseRollup,
-    /// Number of these events whose keys were erased.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    /// How many of these events had keys that were erased.
+    #[serde(default, skip_serializing_if = "state::is_default")]
     pub erased: u64,
 }
 
@@ -97,22 +95,16 @@ impl Rollup {
 
     /// Returns its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
-        ROLLUP.write(self)
+        state::write(self)
     }
 
-    /// Reads the text of a rollup of any version.
+    /// Reads the text of a rollup.
     ///
     /// # Errors
-    /// Fails if it is not such a text, or of a newer version.
+    /// When it is not such a text, or of another version.
     pub fn from_state(text: &str) -> Result<Self> {
-        ROLLUP.read(text)
+        state::read("a rollup", text)
     }
-}
-
-/// Returns whether a state, also an empty one, is of the current version. States of older versions are read as well
-/// as possible, but folding the same events gives another text.
-pub fn is_current(state: &str) -> bool {
-    state.is_empty() || ROLLUP.is_current(state)
 }
 
 impl Merge for Rollup {
@@ -152,23 +144,23 @@ impl Part {
     /// Returns its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
         match self {
-            Self::Release(part) => RELEASE.write(part.as_ref()),
-            Self::Metric(part) => METRIC.write(part.as_ref()),
-            Self::Tag(part) => TAG.write(part.as_ref()),
-            Self::Feature(part) => FEATURE.write(part.as_ref()),
+            Self::Release(part) => state::write(part),
+            Self::Metric(part) => state::write(part),
+            Self::Tag(part) => state::write(part),
+            Self::Feature(part) => state::write(part),
         }
     }
 
-    /// Reads the text of a part of any version.
+    /// Reads the text of a part.
     ///
     /// # Errors
-    /// Fails if it is not such a text, or of a newer version.
+    /// When it is not such a text, or of another version.
     pub fn from_state(by: By, text: &str) -> Result<Self> {
         Ok(match by {
-            By::Release => Self::Release(RELEASE.read(text)?),
-            By::Metric => Self::Metric(METRIC.read(text)?),
-            By::Tag => Self::Tag(TAG.read(text)?),
-            By::Feature => Self::Feature(FEATURE.read(text)?),
+            By::Release => Self::Release(state::read("a breakdown by release", text)?),
+            By::Metric => Self::Metric(state::read("a breakdown by metric", text)?),
+            By::Tag => Self::Tag(state::read("a breakdown by tag", text)?),
+            By::Feature => Self::Feature(state::read("a breakdown by feature", text)?),
         })
     }
 }

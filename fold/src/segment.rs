@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use event::{
-    Columns,
-    lane::{Place, Placed},
-};
+use event::{Columns, lane::Place};
 use serde::{Deserialize, Serialize};
 
 use crate::{FoldError, Result};
@@ -21,7 +18,7 @@ pub struct LogSegment<'a> {
 
 /// Place of an event in the total order of all events of its day and kind: a greater place is later.
 ///
-/// Written as lane, segment and row, such as `3/17/0`, with a `b` before it if the segment was placed by its batch.
+/// Written as lane, segment and row, such as `3/17/0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventPlace {
@@ -32,28 +29,23 @@ pub struct EventPlace {
 }
 
 impl EventPlace {
-    /// Maximum number of bytes of its text, quotes included.
-    pub const MAX_TEXT: usize = 1 + 3 + 1 + 20 + 1 + 10 + 2;
+    /// The most bytes of its text, quotes included.
+    pub const MAX_TEXT: usize = 3 + 1 + 20 + 1 + 10 + 2;
 
     fn parse(text: &str) -> Option<Self> {
-        let (placed, numbers) = match text.strip_prefix('b') {
-            Some(numbers) => (Placed::ByBatch, numbers),
-            None => (Placed::ByKey, text),
-        };
-        let mut numbers = numbers.split('/');
+        let mut numbers = text.split('/');
         let mut next = || numbers.next();
         let (lane, seq, row) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
-        let place = Self { segment: Place { placed, lane, seq }, row };
-        // A place has only one text.
+        let place = Self { segment: Place::of(lane, seq), row };
+        // A place has one text only.
         (place.to_string() == text).then_some(place)
     }
 }
 
 impl fmt::Display for EventPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { placed, lane, seq } = self.segment;
-        let placed = if placed == Placed::ByBatch { "b" } else { "" };
-        write!(f, "{placed}{lane}/{seq}/{}", self.row)
+        let Place { lane, seq } = self.segment;
+        write!(f, "{lane}/{seq}/{}", self.row)
     }
 }
 
@@ -99,16 +91,15 @@ mod tests {
 
     #[test]
     fn places_have_one_text_and_the_order_of_the_log() {
-        let by_batch = Place { placed: Placed::ByBatch, lane: u8::MAX, seq: u64::MAX };
         let places = [
-            EventPlace { segment: by_batch, row: u32::MAX },
             EventPlace { segment: Place::of(0, 9), row: 3 },
             EventPlace { segment: Place::of(0, 10), row: 0 },
             EventPlace { segment: Place::of(1, 1), row: 0 },
+            EventPlace { segment: Place::of(u8::MAX, u64::MAX), row: u32::MAX },
         ];
         let texts = places.map(|place| serde_json::to_string(&place).unwrap());
-        assert_eq!(texts[0].len(), EventPlace::MAX_TEXT);
-        assert_eq!(texts[1..], ["\"0/9/3\"", "\"0/10/0\"", "\"1/1/0\""]);
+        assert_eq!(texts[3].len(), EventPlace::MAX_TEXT);
+        assert_eq!(texts[..3], ["\"0/9/3\"", "\"0/10/0\"", "\"1/1/0\""]);
         for (place, text) in places.iter().zip(&texts) {
             assert_eq!(serde_json::from_str::<EventPlace>(text).unwrap(), *place);
         }

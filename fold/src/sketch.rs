@@ -19,14 +19,10 @@
 
 mod axis;
 mod near;
-mod old;
 mod text;
 
 pub(crate) use self::near::Floored;
-use self::{
-    near::{Near, merged},
-    old::OldCells,
-};
+use self::near::{Near, merged};
 use crate::rollup::bounded::{Cell, Merge};
 
 /// Number of numbers below which sorting costs less than an array.
@@ -35,16 +31,7 @@ const FEW: usize = 1024;
 /// Counts of numbers by cell, in at most `BYTES` bytes of text, at a level of at least `FLOOR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch<const BYTES: usize, const FLOOR: u32 = 0> {
-    cells: Cells,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cells {
-    Near(Near),
-    /// Cells stored by an older version.
-    Old(OldCells),
-    /// Sum of numbers in cells of different kinds, so that their distribution is lost.
-    Mixed,
+    near: Near,
 }
 
 /// A quantile with the ranks that enclose it.
@@ -83,16 +70,12 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
 
     /// Returns whether it has no numbers.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.cells, Cells::Near(near) if near.zeros == 0 && near.cells.is_empty())
+        self.near.zeros == 0 && self.near.cells.is_empty()
     }
 
     /// Returns the number of numbers.
     pub fn n(&self) -> u64 {
-        match &self.cells {
-            Cells::Near(near) => near.n(),
-            Cells::Old(old) => old.n(),
-            Cells::Mixed => 0,
-        }
+        self.near.n()
     }
 
     /// Creates the sketch of these numbers, all of them finite.
@@ -108,7 +91,7 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
             }
         };
         near.fit(BYTES, FLOOR);
-        Self { cells: Cells::Near(near) }
+        Self { near }
     }
 
     /// Creates the sketches of groups of a column: `rows` are numbers of rows, with the codes of their groups.
@@ -126,41 +109,31 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
             let cells = cells.map(|(cell, n)| (cell, u64::from(*n))).collect();
             let mut near = Near { level: FLOOR, zeros: u64::from(*zeros), cells, bytes: 0 };
             near.fit(BYTES, FLOOR);
-            Self { cells: Cells::Near(near) }
+            Self { near }
         };
         counts.chunks(width).map(of_group).collect()
     }
 
-    /// Returns the number of times that cells were merged in pairs: 0 while each distinct number has its own. `None`
-    /// if it was stored by an older version.
-    pub fn level(&self) -> Option<u32> {
-        if let Cells::Near(near) = &self.cells { Some(near.level) } else { None }
+    /// How often cells were merged in pairs: 0 while each distinct number has its own.
+    pub fn level(&self) -> u32 {
+        self.near.level
     }
 
     /// Returns the width of a cell, the maximum error of a quantile: as a share of the distance of its numbers from
     /// zero, or from 1 between 1/2 and 1; 0 while quantiles are exact. It doubles with every four powers of two away
     /// from 1/2 or 1.
     pub fn width(&self) -> f64 {
-        match &self.cells {
-            Cells::Near(near) if near.level == 0 => 0.0,
-            Cells::Near(near) => (f64::from(near.level) - 53.0).exp2(),
-            Cells::Old(old) => old.width(),
-            Cells::Mixed => f64::INFINITY,
-        }
+        if self.near.level == 0 { 0.0 } else { (f64::from(self.near.level) - 53.0).exp2() }
     }
 
-    /// Returns the cells of both, in ascending order, as wide as those of the coarser one; all numbers lie within the
-    /// extremes. `None` if an older version stored one of them, in cells of another kind.
-    pub fn beside(&self, other: &Self, (min, max): (f64, f64)) -> Option<Vec<Beside>> {
-        let mut cells = match (&self.cells, &other.cells) {
-            (Cells::Near(one), Cells::Near(other)) => one.beside(other),
-            (Cells::Old(one), Cells::Old(other)) => one.beside(other)?,
-            _ => return None,
-        };
+    /// The cells of both, from the least to the greatest, as wide as those of the coarser one, where all numbers lie within the
+    /// extremes.
+    pub fn beside(&self, other: &Self, (min, max): (f64, f64)) -> Vec<Beside> {
+        let mut cells = self.near.beside(&other.near);
         for cell in &mut cells {
             (cell.least, cell.greatest) = (cell.least.max(min).min(max), cell.greatest.min(max).max(min));
         }
-        Some(cells)
+        cells
     }
 
     /// Returns an upper bound of its bytes, never less than that of fewer numbers.
@@ -168,21 +141,14 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         if self.is_empty() {
             return 2;
         }
-        match &self.cells {
-            Cells::Near(near) if near.level <= FLOOR => near.bytes.min(BYTES) + 2,
-            _ => BYTES + 2,
-        }
+        if self.near.level <= FLOOR { self.near.bytes.min(BYTES) + 2 } else { BYTES + 2 }
     }
 
     /// Returns the number below which the share `q` of the numbers lies, `q` in [0, 1]; all numbers lie within the
     /// extremes. It has rank q (n - 1), with linear interpolation between two ranks (the default of numpy and
     /// pandas). Within a cell the numbers are assumed to be evenly spread. `None` if it has no numbers.
     pub fn quantile(&self, q: f64, (min, max): (f64, f64)) -> Option<Quantile> {
-        let mut runs = match &self.cells {
-            Cells::Near(near) => near.runs(),
-            Cells::Old(old) => old.runs(),
-            Cells::Mixed => return None,
-        };
+        let mut runs = self.near.runs();
         for run in &mut runs {
             (run.least, run.greatest) = (run.least.max(min).min(max), run.greatest.min(max).max(min));
         }
@@ -244,7 +210,7 @@ fn between(low: f64, high: f64, share: f64) -> f64 {
 
 impl<const BYTES: usize, const FLOOR: u32> Default for Sketch<BYTES, FLOOR> {
     fn default() -> Self {
-        Self { cells: Cells::Near(Near { level: FLOOR, ..Near::default() }) }
+        Self { near: Near { level: FLOOR, ..Near::default() } }
     }
 }
 
@@ -266,22 +232,14 @@ impl<const BYTES: usize, const FLOOR: u32> Merge for Sketch<BYTES, FLOOR> {
             self.clone_from(other);
             return;
         }
-        match (&mut self.cells, &other.cells) {
-            (Cells::Near(near), Cells::Near(other)) => {
-                near.coarsen(other.level);
-                near.zeros = near.zeros.saturating_add(other.zeros);
-                near.cells = match near.level > other.level {
-                    true => merged(&near.cells, &other.at_level(near.level)),
-                    false => merged(&near.cells, &other.cells),
-                };
-                near.fit(BYTES, FLOOR);
-            }
-            (Cells::Old(old), Cells::Old(other)) => match old.merge(other) {
-                true => old.fit(BYTES),
-                false => self.cells = Cells::Mixed,
-            },
-            _ => self.cells = Cells::Mixed,
-        }
+        let (near, other) = (&mut self.near, &other.near);
+        near.coarsen(other.level);
+        near.zeros = near.zeros.saturating_add(other.zeros);
+        near.cells = match near.level > other.level {
+            true => merged(&near.cells, &other.at_level(near.level)),
+            false => merged(&near.cells, &other.cells),
+        };
+        near.fit(BYTES, FLOOR);
     }
 }
 

@@ -1,28 +1,17 @@
-//! Text in which results are stored: JSON without white space, with a version. Keys come in a fixed order and doubles
-//! in the shortest form that reads back as the same double, so that equal results have equal texts.
-//!
-//! A state can outlive its events: those of an expired day are gone, and it can never be folded again. So every
-//! version ever written stays readable. [`Versions`] has for each older version a function that turns its JSON into
-//! that of the next; they are applied one after the other, and only the newest is read into types. To change the
-//! stored form, add a module `versions/vN.rs` for the current version, with its upgrade, and a golden text of it.
+//! The text in which results are stored: JSON without white space, with the version of its form. Keys come in a
+//! fixed order and doubles in the shortest form that reads back as the same double, so that equal
+//! results have equal texts.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
 
 use crate::{FoldError, Result};
 
-/// Turns the JSON of a state into that of the next version, or returns an error message.
-pub(crate) type Upgrade = fn(Value) -> Result<Value, String>;
-
-/// Versions of a state.
-pub(crate) struct Versions {
-    /// Type of the state.
-    pub(crate) what: &'static str,
-    /// Oldest version ever written.
-    pub(crate) oldest: u32,
-    /// Upgrades of each version to the next, from the oldest on.
-    pub(crate) upgrades: &'static [Upgrade],
-}
+/// The version that is written.
+///
+/// What decides which names a part keeps belongs to it: the hash of names ([`crate::hash`]), the budgets, and
+/// what a value is taken to weigh. When one of them changes, folding the same events keeps other names, so the
+/// version must change as well, and a step of `almanac upgrade` folds them again.
+const VERSION: u32 = 1;
 
 #[derive(Serialize)]
 struct Versioned<'a, T> {
@@ -36,64 +25,25 @@ struct Version {
     v: u32,
 }
 
-impl Versions {
-    /// Returns the version that is written.
-    pub(crate) const fn current(&self) -> u32 {
-        self.oldest + self.upgrades.len() as u32
-    }
+/// The text of a state, which must be made of strings and finite numbers.
+pub(crate) fn write<T: Serialize>(state: &T) -> String {
+    serde_json::to_string(&Versioned { v: VERSION, state }).expect("maps with text keys become JSON")
+}
 
-    /// Returns whether a text is of the version that is written.
-    pub(crate) fn is_current(&self, text: &str) -> bool {
-        text.starts_with(&format!("{{\"v\":{},", self.current()))
-    }
-
-    /// Returns the text of a state, which must be made of strings and finite numbers.
-    pub(crate) fn write<T: Serialize>(&self, state: &T) -> String {
-        let versioned = Versioned { v: self.current(), state };
-        serde_json::to_string(&versioned).expect("maps with text keys become JSON")
-    }
-
-    /// Reads a state of any version.
-    pub(crate) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
-        let wrong = |why: String| FoldError::State { what: self.what, why };
-        let broken = |error: serde_json::Error| wrong(error.to_string());
-        if self.is_current(text) {
-            return serde_json::from_str(text).map_err(broken);
-        }
-        // The version comes first: another one may look entirely different.
-        let Version { v } = serde_json::from_str(text).map_err(broken)?;
-        if v > self.current() {
-            return Err(wrong(format!("version {v} was written by a newer Almanac; update this one")));
-        }
-        let Some(first) = v.checked_sub(self.oldest) else {
-            return Err(wrong(format!("version {v} was never written")));
-        };
-        let state = serde_json::from_str::<Value>(text).map_err(broken)?;
-        let mut upgrades = self.upgrades.iter().skip(first as usize);
-        let state = upgrades.try_fold(state, |state, upgrade| upgrade(state)).map_err(wrong)?;
-        serde_json::from_value(state).map_err(broken)
+/// Reads a state, which is of `what`.
+pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T> {
+    let wrong = |why: String| FoldError::State { what, why };
+    let broken = |error: serde_json::Error| wrong(error.to_string());
+    // Another version may look entirely different.
+    match serde_json::from_str(text).map_err(broken)? {
+        Version { v: VERSION } => serde_json::from_str(text).map_err(broken),
+        Version { v } => Err(wrong(format!("its form is version {v}, this Almanac knows {VERSION}"))),
     }
 }
 
-/// Keeps a state that is also valid in the next version.
-pub(crate) fn as_it_is(state: Value) -> Result<Value, String> {
-    Ok(state)
-}
-
-/// Returns the value of an absent field, which is empty. A field that an older version lacks is null instead, written
-/// by its upgrade.
-pub(crate) fn nothing<T: Default>() -> Option<T> {
-    Some(T::default())
-}
-
-/// Returns whether a field is empty, and is left out.
-pub(crate) fn is_nothing<T: Default + PartialEq>(field: &Option<T>) -> bool {
-    *field == nothing()
-}
-
-/// Returns whether a count is zero, and is left out.
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
+/// Whether a field says nothing, and is left out.
+pub(crate) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
 }
 
 /// Optional day as text.

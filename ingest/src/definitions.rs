@@ -76,7 +76,7 @@ impl Ingest {
         let found = page.releases.iter().find(|known| known.entity.name == release);
         let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
         let model = found.ok_or_else(missing)?.model.clone();
-        let known = self.catalog().adopt_definitions(workspace.id()).await?;
+        let known = self.catalog().definitions(workspace.id()).await?;
         let found = changed(&[release], &change, &known)?;
         self.define(workspace, &model, (&change, new.note.as_deref()), found).await
     }
@@ -99,8 +99,7 @@ impl Ingest {
             Ok::<_, Error>(releases.map(|release| release.entity.name).collect::<Vec<_>>())
         };
         let at = EntityId::Model(workspace.id().clone(), catalog.model_named(workspace.id(), model).await?);
-        // Those that an older Almanac registered begin with what their model says before it changes.
-        let known = catalog.adopt_definitions(workspace.id()).await?;
+        let known = catalog.definitions(workspace.id()).await?;
         let before = of_model().await?;
         changed(&before, &change, &known)?;
         if let (true, AnyEntity::Model(model)) = (before.is_empty(), catalog.get(&at).await?) {

@@ -148,7 +148,7 @@ impl Ingest {
             measured,
             champion: champion.as_deref(),
             asker: &author.principal,
-            created_by: known.and_then(|known| known.created_by.as_deref()),
+            created_by: known.map(|known| &*known.created_by),
             approvals: known.map(|known| known.approvals.as_slice()).unwrap_or_default(),
         };
         Ok(gates.judge(&evidence))

@@ -227,24 +227,10 @@ impl Ingest {
         batch: &Batch,
         good: &[usize],
     ) -> Result<Receipt, SubmitError> {
-        let (id, kind) = (workspace.id(), batch.kind);
+        let id = workspace.id();
         let (lanes, recorded) = self.prepare(workspace, &batch.take(good), Gates::Ask, false).await?;
-        let none = BTreeSet::new();
-        let chunk = ChunkRows { origin, batch, good, old: &none };
-        let is_new =
-            self.appender.has_old_files(id, kind).await? && !self.appender.knows_chunk(id, &chunk).await?;
-        let (old, completed) = match is_new {
-            true => {
-                let releases = self.catalog.page(id).await?.releases.into_iter();
-                let registered = releases.map(|release| (release.entity.name, release.entity.created_at));
-                self.appender.old_rows(id, &chunk, &registered.collect()).await?
-            }
-            false => (BTreeSet::new(), 0),
-        };
-        let chunk = ChunkRows { old: &old, ..chunk };
-        let mut receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
-        receipt.appended += completed;
-        receipt.replayed = receipt.appended == 0;
+        let chunk = ChunkRows { origin, batch, good };
+        let receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
         self.record(id, recorded, &receipt).await;
         Ok(receipt)
     }

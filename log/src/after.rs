@@ -12,8 +12,8 @@ use crate::cut::Cut;
 /// The word that asks for the first page.
 pub const BEGIN: &str = "begin";
 
-/// The version of the text. Version 1 had no segment.
-const VERSION: u8 = 2;
+/// The version of the text.
+const VERSION: u8 = 1;
 
 /// Where a page of events begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl PageEnd {
         }
         let mut from = Cursor::new(bytes);
         let version = from.take(1)?[0];
-        if !(1..=VERSION).contains(&version) {
+        if version != VERSION {
             return Err(format!("its version is {version}, this program knows {VERSION}").into());
         }
         let request = from.varint()?.try_into().map_err(|_| "its request is none")?;
@@ -91,12 +91,9 @@ impl PageEnd {
         let day = unzigzag(from.varint()?).checked_mul(DAY_MICROS).and_then(Timestamp::from_micros);
         let day = day.ok_or("its day is none")?.day();
         let rows = from.varint()?;
-        let begin = match version {
-            1 => None,
-            _ => match from.varint()? {
-                0 => None,
-                seq => Some((from.take(1)?[0], seq)),
-            },
+        let begin = match from.varint()? {
+            0 => None,
+            seq => Some((from.take(1)?[0], seq)),
         };
         let cut = Cut::from_bytes(from.take(from.remaining())?)?;
         Ok(Self { cut: Arc::new(cut), asked_at, request, day, begin, rows })
@@ -143,9 +140,6 @@ mod tests {
         let asked_at = Timestamp::parse("2026-06-04T00:00:00.5Z").unwrap();
         let begin = None;
         let end = PageEnd { cut: Arc::new(cut), asked_at, request: u32::MAX, day, begin, rows: 12_345 };
-        // Others may have been given out: this is what version 1 looks like.
-        let read: After = GOLDEN_1.parse().unwrap();
-        assert_eq!((read.asked_at(), read), (Some(asked_at), After::Page(Box::new(end.clone()))));
         let within = PageEnd { begin: Some((3, 300)), ..end.clone() };
         for (end, golden) in [(end, GOLDEN_OF_DAY), (within, GOLDEN)] {
             assert_eq!(end.to_string(), golden);
@@ -161,9 +155,7 @@ mod tests {
         }
     }
 
-    const GOLDEN: &str = "Av____8PwIS9m8fYqQb-wQK5YKwCAwEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfmxQ1MG";
+    const GOLDEN: &str = "Af____8PwIS9m8fYqQb-wQK5YKwCAwEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfnIJmiz";
     const GOLDEN_OF_DAY: &str =
-        "Av____8PwIS9m8fYqQb-wQK5YAABADJOQnMwc0xCbkp4RWNvRExnVm5RZEpraEVnVv7BAgCAgMW9w9OpBgFwAACmBjX52GaFYw";
-    const GOLDEN_1: &str =
-        "Af____8PwIS9m8fYqQb-wQK5YAEAMk5CczBzTEJuSnhFY29ETGdWblFkSmtoRWdW_sECAICAxb3D06kGAXAAAKYGNfkzbD5d";
+        "Af____8PwIS9m8fYqQb-wQK5YAABADJOQnMwc0xCbkp4RWNvRExnVm5RZEpraEVnVv7BAgCAgMW9w9OpBgFwAACmBjX5HeT7xw";
 }

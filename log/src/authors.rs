@@ -192,7 +192,6 @@ mod tests {
         authors.read().unwrap().into_iter().map(Arc::new).collect()
     }
 
-    /// What version 2 of the item has stored since authors are in it.
     #[test]
     fn golden_bytes() {
         let mut third = Author::named("local:root");

@@ -27,7 +27,7 @@ pub const REWRITING: &str = "rewriting";
 pub const OPEN: &str = "open";
 
 /// The attribute of it that names the last erasure that was begun. Together with how often the turn has changed it tells two histories of
-/// erasures apart: a table that was restored from a backup may count to the same number. Older versions of Almanac leave it out.
+/// erasures apart: a table that was restored from a backup may count to the same number.
 pub const LAST: &str = "last";
 
 /// The surrogate of each key that is erased.

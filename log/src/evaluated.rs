@@ -7,7 +7,7 @@
 //! finds a part of its head missing was overtaken by a writer, and reads again ([`load`]).
 //!
 //! The rows of splits stand in parts of their own, in another range of keys: who reads the evaluations of a window does not
-//! read them ([`load_plain`]). Before there were such parts, they stood in the parts of the releases, and are read there still.
+//! read them ([`load_plain`]).
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub struct Head {
     pub ver: i64,
     /// The prefix of the day's predictions and outcomes that it was made of.
     pub applied: Applied,
-    /// How many predictions and outcomes that were; an older head does not say.
+    /// How many predictions and outcomes that were, if it is known.
     pub rows: Option<u64>,
     place: States,
     /// The generation of the parts with the rows of splits, and how many these are.

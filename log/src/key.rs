@@ -259,17 +259,6 @@ pub fn chunk(workspace: &Id, kind: Kind, digest: &str, group: i32) -> Key {
     Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
 }
 
-/// Where the markers stood of all batches of a kind that were named by their digest, files among them,
-/// before they were spread.
-pub fn old_batches_by_digest(workspace: &Id, kind: Kind) -> KeyRange {
-    KeyRange::prefix(format!("w#{workspace}/batch"), &format!("{}/sha256-", kind.letter()))
-}
-
-/// Where the marker of a batch stood before they were spread.
-pub fn old_batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
-    Key::new(format!("w#{workspace}/batch"), format!("{}/{idempotency_key}", kind.letter()))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -304,7 +293,6 @@ mod tests {
             guard(Some(&EntityId::Workspace(w.clone())), EntityKind::Model, "late-arrival").to_string(),
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
-            old_batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
             format!("{}\n{}\n{}", lanes(&w), quota(&w), alert_rules(&w)),
             quota_used(&w, day, &w).to_string(),

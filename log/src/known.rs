@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{
-    Day, Id, Kind, Result,
-    lane::{MAX_LANES, Placed},
-};
+use event::{Day, Id, Kind, Result, lane::MAX_LANES};
 use futures::{StreamExt, TryStreamExt, stream};
 use table::{Query, Table};
 
@@ -153,10 +150,7 @@ impl Known {
             let log = |lane| LogId { workspace: workspace.clone(), day, kind, lane };
             let said = match lanes {
                 Some(lanes) => Some(lanes),
-                None => scan::first_of(table, &log(0)).await?.map(|first| match first.placed {
-                    Placed::ByBatch => MAX_LANES,
-                    Placed::ByKey => first.lanes.unwrap_or(1),
-                }),
+                None => scan::first_of(table, &log(0)).await?.map(|first| first.lanes.unwrap_or(1)),
             };
             let is_new = known.is_empty() && said.is_none();
             if is_new
@@ -164,7 +158,6 @@ impl Known {
             {
                 return Ok(Found { day, lanes: None, heads: Vec::new() });
             }
-            // Batches of version 0.1 may be in any lane.
             let lanes = said.unwrap_or(MAX_LANES);
             let mut heads = Vec::new();
             for log in (0..lanes).map(log).chain(known.keys().filter(|log| log.lane >= lanes).cloned()) {

@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use event::{
-    Column, Columns, Error, ErrorKind, Kind, Result, Timestamp, Values, columns::Strings, lane::Placed,
-};
+use event::{Column, Columns, Error, ErrorKind, Kind, Result, Timestamp, Values, columns::Strings};
 use segment::ColumnKind;
 use table::{Condition, Item, Write};
 
@@ -22,8 +20,8 @@ mod facts;
 
 use facts::Facts;
 
-/// Version of the item: segments have versions 1 and 2 of the same keys.
-pub(crate) const MERGED_VERSION: i64 = 3;
+/// Version of the item.
+pub(crate) const ITEM_VERSION: i64 = 1;
 
 /// The attribute that says which segment is the first that is held; no segment's own item has it.
 pub const FROM: &str = "from";
@@ -58,9 +56,8 @@ pub fn span(item: &Item) -> Option<(LogId, u64, u64)> {
 pub fn merge(segments: &[Segment]) -> Option<Item> {
     let (first, last) = (segments.first()?, segments.last()?);
     let rows: usize = segments.iter().map(|segment| segment.rows).sum();
-    let follow = segments.iter().zip(first.seq..).all(|(segment, seq)| {
-        segment.seq == seq && segment.log == first.log && segment.placed == Placed::ByKey
-    });
+    let follow =
+        segments.iter().zip(first.seq..).all(|(segment, seq)| segment.seq == seq && segment.log == first.log);
     if !follow || segments.len() > MAX_MERGED_SEGMENTS || rows > MAX_SEGMENT_ROWS {
         return None;
     }
@@ -68,7 +65,7 @@ pub fn merge(segments: &[Segment]) -> Option<Item> {
     let all = Columns::concat(&columns.iter().collect::<Vec<_>>());
     let parts = facts::encode(segments, &columns, &all)?;
     let item = Item::new(key::segment(&last.log, last.seq))
-        .with("v", MERGED_VERSION)
+        .with("v", ITEM_VERSION)
         .with(FROM, first.seq as i64)
         .with("n", rows as i64)
         .with(PARTS, parts)
@@ -113,7 +110,7 @@ pub(crate) fn split_bare(item: &Item) -> Result<Vec<Segment>> {
 
 fn segments(item: &Item, with_events: bool) -> Result<Vec<Segment>> {
     let (log, from, last) = span(item).ok_or_else(|| item.corrupt("it is no merged item"))?;
-    item.check_version(MERGED_VERSION)?;
+    item.check_version(ITEM_VERSION)?;
     let named = |flaw: &dyn std::fmt::Display| item.corrupt(format_args!("`{PARTS}`: {flaw}"));
     let all = segment::decode(item.bytes(EVENTS)?).map_err(|error| item.corrupt(error))?;
     let facts = facts::decode(item.bytes(PARTS)?, all.columns.len()).map_err(|flaw| named(&flaw))?;

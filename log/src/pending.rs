@@ -22,8 +22,6 @@ use crate::{
 /// Version of the item of a segment that waits, and of a decision.
 const WAITING_VERSION: i64 = 1;
 const DECISION_VERSION: i64 = 1;
-/// That of a decision of which an outcome judges several predictions, or none since they are too many.
-const OF_SEVERAL_VERSION: i64 = 2;
 const TAKEN_VERSION: i64 = 1;
 
 /// How far before it was observed the prediction of an outcome may be that does not say so, in days.
@@ -160,23 +158,18 @@ impl Decision {
     fn to_item(&self, id: &DecisionId) -> Item {
         let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
         let set = |rows: &BTreeSet<u32>| indexes::encode(&rows.iter().copied().collect::<Vec<_>>());
-        let is_of_one = self.refused.is_empty() && self.judges.values().all(|judged| judged.len() == 1);
-        let version = if is_of_one { DECISION_VERSION } else { OF_SEVERAL_VERSION };
-        let item = Item::new(key::decision(id))
-            .with("v", version)
+        Item::new(key::decision(id))
+            .with("v", DECISION_VERSION)
             .with("as_of", self.as_of.micros())
-            .with("judges", encode(&self.judges, version))
+            .with("judges", encode(&self.judges))
             .with("expired", set(&self.expired))
-            .with("after", after.collect::<BTreeMap<_, _>>());
-        if is_of_one { item } else { item.with("refused", set(&self.refused)) }
+            .with("refused", set(&self.refused))
+            .with("after", after.collect::<BTreeMap<_, _>>())
     }
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
-        let version = item.int("v")?;
-        if version != DECISION_VERSION {
-            item.check_version(OF_SEVERAL_VERSION)?;
-        }
-        let judges = decode(item.bytes("judges")?, version);
+        item.check_version(DECISION_VERSION)?;
+        let judges = decode(item.bytes("judges")?);
         let set = |name: &str| -> Result<BTreeSet<u32>> {
             let rows = indexes::decode(item.bytes(name)?);
             let rows = rows.map_err(|flaw| item.corrupt(format_args!("`{name}`: {flaw}")))?;
@@ -197,23 +190,21 @@ impl Decision {
             as_of: time(item, "as_of")?,
             judges: judges.map_err(|flaw| item.corrupt(format_args!("`judges`: {flaw}")))?,
             expired: set("expired")?,
-            refused: if version == DECISION_VERSION { BTreeSet::new() } else { set("refused")? },
+            refused: set("refused")?,
             after,
         })
     }
 }
 
-/// Rows with instants as bytes: how many rows, then of each the rows between it and the one before, in version 2 how many instants it
+/// Rows with instants as bytes: how many rows, then of each the rows between it and the one before, how many instants it
 /// has, and the step of each.
-fn encode(judges: &BTreeMap<u32, Vec<i64>>, version: i64) -> Vec<u8> {
+fn encode(judges: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, judges.len() as u64);
     let (mut next, mut last) = (0, 0i64);
     for (row, judged) in judges {
         put_varint(&mut out, u64::from(row - next));
-        if version != DECISION_VERSION {
-            put_varint(&mut out, judged.len() as u64);
-        }
+        put_varint(&mut out, judged.len() as u64);
         for at in judged {
             put_varint(&mut out, zigzag(at.wrapping_sub(last)));
             last = *at;
@@ -224,7 +215,7 @@ fn encode(judges: &BTreeMap<u32, Vec<i64>>, version: i64) -> Vec<u8> {
 }
 
 /// The inverse of [`encode`].
-fn decode(bytes: &[u8], version: i64) -> Checked<BTreeMap<u32, Vec<i64>>> {
+fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.varint_at_most(MAX_SEGMENT_ROWS, "the number of rows")?;
     let (mut judges, mut next, mut last) = (BTreeMap::new(), 0usize, 0i64);
@@ -233,10 +224,7 @@ fn decode(bytes: &[u8], version: i64) -> Checked<BTreeMap<u32, Vec<i64>>> {
         if row >= MAX_SEGMENT_ROWS {
             return Err(format!("there is no row {row}").into());
         }
-        let several = match version {
-            DECISION_VERSION => 1,
-            _ => cursor.varint_at_most(MAX_DECIDED, "the number of instants")?,
-        };
+        let several = cursor.varint_at_most(MAX_DECIDED, "the number of instants")?;
         let mut judged = Vec::new();
         for _ in 0..several {
             last = last.wrapping_add(unzigzag(cursor.varint()?));
@@ -501,11 +489,10 @@ mod tests {
         of_several.refused = [3, 6].into();
         let several = of_several.to_item(&id);
         assert_eq!(Decision::from_item(&several, &log().workspace).unwrap(), of_several);
-        assert_eq!((decided.int("v").unwrap(), several.int("v").unwrap()), (1, 2));
         let lines =
             [&decided, &waits, &looked, &several].map(|item| format!("{}: {:?}", item.key, item.attributes));
         insta::assert_snapshot!(lines.join("\n"));
-        assert!(Decision::from_item(&several.with("v", 3), &log().workspace).is_err());
+        assert!(Decision::from_item(&several.with("v", 2), &log().workspace).is_err());
         assert!(Waiting::from_item(&waits.with("v", 2)).is_err());
     }
 
@@ -662,15 +649,12 @@ mod tests {
         fn rows_with_instants_round_trip(
             judges in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, collection::vec(any::<i64>(), 1..4), 0..50)
         ) {
-            let of_one: BTreeMap<u32, Vec<i64>> =
-                judges.iter().map(|(row, judged)| (*row, judged[..1].to_vec())).collect();
-            prop_assert_eq!(decode(&encode(&of_one, DECISION_VERSION), DECISION_VERSION).unwrap(), of_one);
-            prop_assert_eq!(decode(&encode(&judges, OF_SEVERAL_VERSION), OF_SEVERAL_VERSION).unwrap(), judges);
+            prop_assert_eq!(decode(&encode(&judges)).unwrap(), judges);
         }
 
         #[test]
         fn any_bytes_are_decoded_or_refused(bytes in collection::vec(any::<u8>(), 0..60)) {
-            let _ = (decode(&bytes, DECISION_VERSION), decode(&bytes, OF_SEVERAL_VERSION));
+            let _ = decode(&bytes);
         }
     }
 }

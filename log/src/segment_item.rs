@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use event::{
     Column, Columns, Error, Result, Timestamp,
     fields::WITHDRAWN,
-    lane::{MAX_LANES, Place, Placed},
+    lane::{MAX_LANES, Place},
 };
 use table::{Item, item::Value};
 
@@ -15,13 +15,11 @@ use crate::{
     batch,
     batch::BatchPart,
     key::{self, LogId},
-    merged::MERGED_VERSION,
+    merged::FROM,
 };
 
-/// Version of the item around the packed events. Version 1 is that of segments whose events were placed by
-/// their batch ([`Placed`]); it is the same otherwise.
-const ITEM_VERSION: i64 = 2;
-const BY_BATCH_VERSION: i64 = 1;
+/// Version of the item around the packed events.
+const ITEM_VERSION: i64 = 1;
 
 /// The most rows in a segment.
 pub const MAX_SEGMENT_ROWS: usize = 10_000;
@@ -41,8 +39,6 @@ pub struct Segment {
     pub log: LogId,
     /// Its number in the log, from 1, without holes.
     pub seq: u64,
-    /// By what its events came into its lane.
-    pub placed: Placed,
     /// How many lanes its day and kind has. Only the first segment of lane 0 says so, and only if there are
     /// several; it may pack no event.
     pub lanes: Option<u8>,
@@ -60,7 +56,7 @@ pub struct Segment {
     /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
     /// that is a row range, and as a whole where no part is of a chunk.
     pub indexes: Vec<Vec<u32>>,
-    /// Who appended each part; empty, where a segment was written before that was noted.
+    /// Who appended each part; empty, where nobody in particular did.
     pub authors: Authors,
     /// How many events name each release.
     pub releases: BTreeMap<String, u64>,
@@ -86,7 +82,7 @@ pub const KNOWN_AT: &str = "known_at";
 /// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
 const INDEXES: &str = "indexes";
 
-/// The attribute that says who appended each part. Versions of Almanac that do not know it leave it out.
+/// The attribute that says who appended each part; only there where that is known.
 pub const AUTHORS: &str = "authors";
 
 /// The attribute that says how often a segment was written again, and how many of its events are of keys that were erased; only there where
@@ -113,7 +109,7 @@ pub const SUMMARY: &[&str] = &[
 ];
 
 impl Segment {
-    /// Packs events, which are placed by their keys, into a segment.
+    /// Packs events into a segment.
     ///
     /// # Errors
     /// Those of [`segment::encode`].
@@ -140,12 +136,11 @@ impl Segment {
         let releases = columns.column("release").map(Column::counts).unwrap_or_default();
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let withdrawn = columns.column(WITHDRAWN).map_or(0, |column| columns.rows - column.nulls()) as u64;
-        let (placed, rows, data) = (Placed::ByKey, columns.rows, Vec::new());
+        let (rows, data) = (columns.rows, Vec::new());
         let (indexes, lanes, authors) = (Vec::new(), None, Authors::default());
         Self {
             log,
             seq,
-            placed,
             lanes,
             rows,
             appended_at,
@@ -178,7 +173,7 @@ impl Segment {
 
     /// Where it stands among the segments of its day and kind.
     pub fn place(&self) -> Place {
-        Place { placed: self.placed, lane: self.log.lane, seq: self.seq }
+        Place::of(self.log.lane, self.seq)
     }
 
     /// The item that stores it.
@@ -194,10 +189,6 @@ impl Segment {
     /// The item without the events.
     fn summary(&self) -> Item {
         let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
-        let version = match self.placed {
-            Placed::ByBatch => BY_BATCH_VERSION,
-            Placed::ByKey => ITEM_VERSION,
-        };
         let item = Item::new(key::segment(&self.log, self.seq));
         let item = match self.lanes {
             Some(lanes) => item.with(LANES, i64::from(lanes)),
@@ -223,7 +214,7 @@ impl Segment {
             0 => item,
             ver => item.with(VER, ver).with(ERASED, self.erased as i64),
         };
-        item.with("v", version)
+        item.with("v", ITEM_VERSION)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
             .with("first_at", self.times.0)
@@ -232,19 +223,17 @@ impl Segment {
             .with("releases", releases.collect::<BTreeMap<_, _>>())
     }
 
-    /// Reads a segment from its item; without `data`, when the item was read without it. Every
-    /// older version of the item is understood here and nowhere else.
+    /// Reads a segment from its item; without `data`, when the item was read without it.
     ///
     /// # Errors
     /// `Corrupt`, when the item is none of a segment, or of a version that is not known.
     pub fn from_item(mut item: Item) -> Result<Self> {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
-        let placed = match item.int("v")? {
-            BY_BATCH_VERSION => Placed::ByBatch,
-            MERGED_VERSION => return Err(item.corrupt("it is in a merged item, which cannot be read")),
-            _ => item.check_version(ITEM_VERSION).map(|()| Placed::ByKey)?,
-        };
+        item.check_version(ITEM_VERSION)?;
+        if item.attributes.contains_key(FROM) {
+            return Err(item.corrupt("it is in a merged item, which cannot be read"));
+        }
         let lanes = match item.attributes.get(LANES) {
             None => None,
             Some(_) => Some(lanes(&item)?),
@@ -276,7 +265,6 @@ impl Segment {
         Ok(Self {
             log,
             seq,
-            placed,
             lanes,
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
@@ -332,8 +320,7 @@ fn names_in(data: &[u8]) -> impl Iterator<Item = String> + use<> {
 
 /// How many lanes a day and kind has, as the first item of its lane 0 says; `None`, when it does not say it.
 pub fn lanes_of_day(first: &Item) -> Option<u8> {
-    let is_known = first.int("v").is_ok_and(|version| version == ITEM_VERSION);
-    if is_known { lanes(first).ok() } else { None }
+    lanes(first).ok()
 }
 
 fn lanes(item: &Item) -> Result<u8> {
@@ -399,9 +386,8 @@ mod tests {
         LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane: 3 }
     }
 
-    /// What 0.1 wrote.
     #[test]
-    fn an_item_of_version_1_stays_readable() {
+    fn an_item_is_stored_so() {
         let key = Values::Text(["a", "b"].into_iter().collect());
         let columns = Columns { rows: 2, columns: vec![Column::new("key", key)] };
         let item = Item::new(key::segment(&log(), 7))
@@ -414,12 +400,12 @@ mod tests {
             .with("releases", BTreeMap::from([("v1".to_owned(), Value::from(2))]))
             .with("data", segment::encode(&columns).unwrap());
         let segment = Segment::from_item(item.clone()).unwrap();
-        assert_eq!(segment.place(), Place { placed: Placed::ByBatch, lane: 3, seq: 7 });
+        assert_eq!(segment.place(), Place::of(3, 7));
         assert_eq!((segment.rows, segment.lanes), (2, None));
         assert_eq!(segment.unpack(|_| true).unwrap(), columns);
-        assert_eq!(segment.to_item(), item, "and is written as it was");
-        let error = Segment::from_item(item.with("v", 4)).unwrap_err().to_string();
-        assert!(error.contains("version 4, this Almanac knows 2"), "{error}");
+        assert_eq!(segment.to_item(), item);
+        let error = Segment::from_item(item.with("v", 2)).unwrap_err().to_string();
+        assert!(error.contains("version 2, this Almanac knows 1"), "{error}");
     }
 
     #[test]

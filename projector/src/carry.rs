@@ -1,15 +1,12 @@
 //! Carries the projections of days whose events are gone over to the next version. They cannot be folded again, so they
-//! say what they said, in the form that is written today. What cannot be read is copied as it is.
+//! say what they said.
 //!
 //! The next version may have some of such a day: what was folded and evaluated of it before its events
 //! went. Whatever covers less than the old version does is replaced by that. Each write is under the version
 //! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
 
 use event::{Id, Kind, Result};
-use fold::{
-    Evaluation, Rollup,
-    rollup::{Folding, Part},
-};
+use fold::rollup::Folding;
 use log::{
     evaluated::{self, At, Content, OfGone},
     expired,
@@ -80,14 +77,9 @@ pub(crate) fn is_covered(wanted: Option<&Applied>, found: Option<&Applied>) -> b
 /// Puts what an item says under another key, over whatever is there.
 async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
     let old = Projected::from_item(item)?;
-    let state = match key::parse_projection(&item.key)?.1 {
-        Projection::Breakdown(one) => Part::from_state(one.by, &old.state).map(|part| part.to_state()),
-        _ => Rollup::from_state(&old.state).map(|rollup| rollup.to_state()),
-    };
-    let state = state.unwrap_or_else(|_| old.state.clone());
     update(table, &key, Policy::of(&key), async |there| {
         let there = there.as_ref().map_or(Ok(Projected::empty()), Projected::from_item)?;
-        let (item, _) = there.replace(key.clone(), &old.applied, state.clone());
+        let (item, _) = there.replace(key.clone(), &old.applied, old.state.clone());
         Ok(Change::Put(item, ()))
     })
     .await
@@ -102,11 +94,7 @@ pub(crate) async fn carry_evaluation(
 ) -> Result<()> {
     let at = |version| At { workspace: &day.workspace, version, day: day.day };
     let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
-    let most = evaluated::state_bytes(table.item_bytes());
-    let (states, splits) = match Evaluation::from_states(&states) {
-        Ok(evaluation) => evaluation.to_texts(most),
-        Err(_) => head.apart(states),
-    };
+    let (states, splits) = head.apart(states);
     let content = Content { applied: head.applied, rows: head.rows, states, splits };
     let key = at(new).key();
     let mut tries = Policy::of(&key).tries();

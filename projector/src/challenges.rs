@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{Catalog, Challenge, Challenges, LiveState, MAX_CHALLENGES, adopt_definitions, decision_item};
+use catalog::{Catalog, Challenge, Challenges, Definitions, LiveState, MAX_CHALLENGES, decision_item};
 use event::{Day, Definition, Error, ErrorKind, Id, Kind, Result, Timestamp, time::DAY_MICROS};
 use fold::{Evaluation, paired::Meeting};
 use log::{
@@ -157,7 +157,7 @@ impl Judge<'_> {
         if !self.is_ready(&head.applied, end).await? {
             return Ok(None);
         }
-        let definitions = adopt_definitions(self.table, workspace).await?;
+        let definitions = Definitions::load(self.table, workspace).await?;
         let models = definitions.models();
         let has_met = |release: &String| {
             evaluation.releases.get(release).is_some_and(|release| !release.record.is_empty())

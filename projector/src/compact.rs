@@ -18,7 +18,6 @@ use log::{
     erased::Turn,
     expired,
     key::{self, LogId},
-    layout,
     merged::{self, FROM, MAX_MERGED_SEGMENTS, QUIET},
     scan,
     segment_item::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
@@ -32,9 +31,6 @@ pub mod window;
 
 /// At which ages a day is looked at, in days since it began.
 pub const AGES: [u32; 4] = [2, 9, 33, 129];
-
-/// The first layout that has merged items: of a table in an older one, an Almanac may be at work that knows none.
-const FIRST_LAYOUT: u32 = 3;
 
 /// How many items must become one: fewer are not worth the writes.
 const LEAST_ITEMS: usize = 8;
@@ -76,15 +72,13 @@ struct Stored {
     from: u64,
     last: u64,
     rows: usize,
-    may_merge: bool,
 }
 
 impl Stored {
     fn of(item: &Item) -> Option<Self> {
         let (_, last) = key::parse_segment(&item.key)?;
         let from = merged::span(item).map_or(last, |(_, from, _)| from);
-        let may_merge = item.int("v").is_ok_and(|version| version >= 2);
-        Some(Self { from, last, rows: item.int("n").ok()?.try_into().ok()?, may_merge })
+        Some(Self { from, last, rows: item.int("n").ok()?.try_into().ok()? })
     }
 
     fn segments(self) -> u64 {
@@ -116,11 +110,6 @@ impl Compactor {
     pub async fn compact(&self, table: &dyn Table, workspace: &Id, now: Timestamp) -> Result<Done> {
         let mut done = Done::default();
         if lock(&self.settled).get(workspace) == Some(&now.day()) {
-            return Ok(done);
-        }
-        if layout::load(table).await?.complete < FIRST_LAYOUT {
-            // It is asked again tomorrow.
-            lock(&self.settled).insert(workspace.clone(), now.day());
             return Ok(done);
         }
         let turn = Turn::load(table, workspace).await?;
@@ -274,7 +263,7 @@ fn runs(stored: &[Stored], head: u64) -> Vec<&[Stored]> {
     let mut runs = Vec::new();
     let (mut begin, mut segments, mut rows) = (0, 0, 0);
     for (at, item) in stored.iter().enumerate() {
-        let is_small = item.may_merge && item.rows <= SMALL_ROWS && item.last < head;
+        let is_small = item.rows <= SMALL_ROWS && item.last < head;
         let follows = at > begin && item.from == stored[at - 1].last + 1;
         let fits =
             segments + item.segments() <= MAX_MERGED_SEGMENTS as u64 && rows + item.rows <= MAX_SEGMENT_ROWS;
@@ -376,7 +365,7 @@ mod tests {
     use super::*;
 
     fn own(last: u64) -> Stored {
-        Stored { from: last, last, rows: 1, may_merge: true }
+        Stored { from: last, last, rows: 1 }
     }
 
     #[test]
@@ -395,9 +384,7 @@ mod tests {
         let mut large = all(1..=30);
         large[11].rows = SMALL_ROWS + 1;
         assert_eq!(lengths(&large), [(1, 11), (13, 29)]);
-        large[11] = Stored { may_merge: false, ..own(12) };
-        assert_eq!(lengths(&large), [(1, 11), (13, 29)]);
-        let before = Stored { from: 1, last: 20, rows: 20, may_merge: true };
+        let before = Stored { from: 1, last: 20, rows: 20 };
         let grown: Vec<Stored> = [before].into_iter().chain(all(21..=40)).collect();
         assert_eq!(lengths(&grown), [(1, 39)]);
         let full = Stored { last: 999, rows: 999, ..before };
@@ -407,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_is_held_twice_is_found() {
-        let merged = Stored { from: 3, last: 9, rows: 7, may_merge: true };
+        let merged = Stored { from: 3, last: 9, rows: 7 };
         let of = |stored: &[Stored]| held_twice(stored).map(|item| item.last).collect::<Vec<_>>();
         assert!(of(&[own(1), own(2), merged, own(10)]).is_empty());
         assert_eq!(of(&[own(1), own(2), own(3), own(4), merged, own(10)]), [9]);

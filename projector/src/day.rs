@@ -34,29 +34,17 @@ pub(crate) struct PartFold {
     pub(crate) applied: Applied,
     /// What it folds to.
     pub(crate) part: Part,
-    /// Whether it is written although it covers the same: an older version wrote it.
-    is_rewritten: bool,
 }
 
 impl PartFold {
     fn empty(breakdown: Breakdown) -> Self {
-        Self {
-            stored: Projected::empty(),
-            applied: Applied::new(),
-            part: Part::of(breakdown.by),
-            is_rewritten: false,
-        }
-    }
-
-    /// What is stored, to be replaced by what is folded from nothing.
-    fn rewritten(breakdown: Breakdown, item: &Item) -> Result<Self> {
-        Ok(Self { stored: Projected::from_item(item)?, is_rewritten: true, ..Self::empty(breakdown) })
+        Self { stored: Projected::empty(), applied: Applied::new(), part: Part::of(breakdown.by) }
     }
 
     fn read(breakdown: Breakdown, item: &Item) -> Result<Self> {
         let stored = Projected::from_item(item)?;
         let part = Part::from_state(breakdown.by, &stored.state).map_err(|error| item.corrupt(error))?;
-        Ok(Self { applied: stored.applied.clone(), stored, part, is_rewritten: false })
+        Ok(Self { applied: stored.applied.clone(), stored, part })
     }
 
     /// Its text as it was read.
@@ -82,8 +70,6 @@ pub(crate) struct DayFold<'a> {
     pub(crate) runs: Noted,
     /// How much was folded in.
     pub(crate) taken: Taken,
-    /// How many segments were.
-    pub(crate) segments: u64,
 }
 
 /// How much was folded into a day.
@@ -110,14 +96,8 @@ impl<'a> DayFold<'a> {
         day: &'a WorkspaceDay,
         (folding, rollup): (Folding, Rollup),
     ) -> Self {
-        let source = Source { table, version, day, is_rewritten: false };
+        let source = Source { table, version, day };
         Self { source: Some(source), rollup, ..Self::fresh(folding) }
-    }
-
-    /// Begins with nothing in the place of what is stored, which an older version wrote.
-    pub(crate) fn rewritten(table: &'a dyn Table, version: u32, day: &'a WorkspaceDay) -> Self {
-        let source = Source { table, version, day, is_rewritten: true };
-        Self { source: Some(source), ..Self::fresh(Folding::Rollup) }
     }
 
     /// Begins with nothing.
@@ -130,7 +110,6 @@ impl<'a> DayFold<'a> {
             parts: BTreeMap::new(),
             runs: Noted::default(),
             taken: Taken::default(),
-            segments: 0,
         }
     }
 
@@ -142,7 +121,6 @@ impl<'a> DayFold<'a> {
     /// Adds what segment `seq` of a log folds to.
     pub(crate) async fn add(&mut self, log: &LogId, seq: u64, delta: &Delta) -> Result<()> {
         self.load(delta).await?;
-        self.segments += 1;
         self.rollup.merge(&delta.rollup);
         for (breakdown, part) in &delta.parts {
             let known = self.parts.entry(*breakdown).or_insert_with(|| PartFold::empty(*breakdown));
@@ -176,7 +154,7 @@ impl<'a> DayFold<'a> {
         let Some(source) = self.source else { return Ok(()) };
         let mut changed = Vec::new();
         for (breakdown, part) in &self.parts {
-            if part.is_rewritten || part.applied != part.stored.applied {
+            if part.applied != part.stored.applied {
                 let key = source.key(*breakdown);
                 changed.push(part.stored.replace(key, &part.applied, part.part.to_state()));
             }
@@ -195,14 +173,12 @@ struct Source<'a> {
     table: &'a dyn Table,
     version: u32,
     day: &'a WorkspaceDay,
-    is_rewritten: bool,
 }
 
 impl Source<'_> {
     async fn read(&self, breakdown: Breakdown) -> Result<(Breakdown, PartFold)> {
         let part = match self.table.get(&self.key(breakdown)).await? {
             None => PartFold::empty(breakdown),
-            Some(item) if self.is_rewritten => PartFold::rewritten(breakdown, &item)?,
             Some(item) => PartFold::read(breakdown, &item)?,
         };
         Ok((breakdown, part))

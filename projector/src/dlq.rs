@@ -30,9 +30,6 @@ use crate::{
 
 mod shown;
 
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
-
 /// The attribute by which two operators cannot overrule each other.
 pub(crate) const STATE: &str = log::skipped::STATE;
 
@@ -113,11 +110,11 @@ impl DeadLetter {
     fn to_item(&self) -> Item {
         let key = key::dead_letter(&self.log, self.version, self.seq);
         let why = Why { reason: &self.reason, at: self.at };
-        why.to_item(key, ITEM_VERSION, self.refused.name(), self.state)
+        why.to_item(key, self.refused.name(), self.state)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item)?;
         let (log, seq, version) = key::parse_dead_letter(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ::evaluate::{Failure, Reading, Unreadable, evaluate_day, judge_day};
 use async_trait::async_trait;
-use catalog::{DEFINED, Definitions, adopt_definitions};
+use catalog::{DEFINED, Definitions};
 use event::{Definition, Error, ErrorKind, Kind, Result};
 use fold::{
     Evaluation,
@@ -95,7 +95,7 @@ pub async fn evaluate(
         let turn = Turn::free(table, &day.workspace).await?;
         let stored = evaluated::head(table, at).await?;
         // Read after what is stored, so it knows at least what that knew.
-        let definitions = adopt_definitions(table, &day.workspace).await?;
+        let definitions = Definitions::load(table, &day.workspace).await?;
         let mut wanted = wanted(day, applied, &definitions);
         // Of a day whose events are gone, the evaluation that was made of all of them stays, by the
         // definitions that it says.

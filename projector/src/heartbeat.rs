@@ -42,7 +42,7 @@ pub struct Heartbeat {
     pub oldest_ms: u64,
     /// How often it had to fold again, since somebody else wrote in between.
     pub retries: u64,
-    /// The layout that it writes ([`log::layout`]); 1 when it is of an Almanac that does not say.
+    /// The highest layout that it knows ([`log::layout`]).
     pub layout: u32,
 }
 
@@ -83,10 +83,7 @@ impl Heartbeat {
             dirty: figure("dirty")?,
             oldest_ms: figure("oldest_ms")?,
             retries: figure("retries")?,
-            layout: match item.attributes.contains_key("layout") {
-                true => u32::try_from(item.int("layout")?).unwrap_or(u32::MAX),
-                false => 1,
-            },
+            layout: u32::try_from(item.int("layout")?).unwrap_or(u32::MAX),
         })
     }
 

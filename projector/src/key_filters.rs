@@ -166,8 +166,8 @@ pub(crate) async fn filter_of(
                 return Ok((Head::of(applied.clone(), now), Vec::new()));
             }
         }
-        let Facts { appended_at, has_batches, lanes, columns } = pass.facts;
-        head = Head { appended_at, lanes: lanes.filter(|_| !has_batches), columns, ..head };
+        let Facts { appended_at, lanes, columns } = pass.facts;
+        head = Head { appended_at, lanes, columns, ..head };
         for (part, keys) in pass.builder.finish() {
             head.keys += keys;
             all.push(part.to_bytes());
@@ -186,8 +186,6 @@ struct Pass {
 #[derive(Default)]
 struct Facts {
     appended_at: Timestamp,
-    /// Whether some were placed by their batches.
-    has_batches: bool,
     /// How many lanes the day has.
     lanes: Option<u8>,
     columns: Option<BTreeSet<String>>,
@@ -232,7 +230,6 @@ impl Pass {
     fn note(&mut self, segment: &Segment) {
         let facts = &mut self.facts;
         facts.appended_at = facts.appended_at.max(segment.appended_at);
-        facts.has_batches |= segment.placed == event::lane::Placed::ByBatch;
         if segment.log.lane == 0 && segment.seq == 1 {
             facts.lanes = Some(segment.lanes.unwrap_or(1));
         }

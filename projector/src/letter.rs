@@ -1,9 +1,12 @@
 //! What all dead letters have in common: those of segments ([`crate::dlq`]), of days ([`crate::unwritten`]) and of
-//! workspaces ([`crate::undone`]). Each kind has a version of the item of its own.
+//! workspaces ([`crate::undone`]).
 
 use event::{Result, Timestamp};
 use log::skipped::{REFUSED, SKIPPED, STATE};
 use table::{Condition, Item, Key, Table, unless_overtaken};
+
+/// Version of the items.
+const ITEM_VERSION: i64 = 1;
 
 /// The most bytes of a reason that are kept.
 pub(crate) const MAX_REASON_BYTES: usize = 1_000;
@@ -53,9 +56,9 @@ pub(crate) struct Why<'a> {
 
 impl<'a> Why<'a> {
     /// The item of a letter about what `refused` names.
-    pub(crate) fn to_item(&self, key: Key, version: i64, refused: &str, state: LetterState) -> Item {
+    pub(crate) fn to_item(&self, key: Key, refused: &str, state: LetterState) -> Item {
         Item::new(key)
-            .with("v", version)
+            .with("v", ITEM_VERSION)
             .with(REFUSED, refused)
             .with("reason", self.reason)
             .with("at", self.at.micros())
@@ -66,8 +69,8 @@ impl<'a> Why<'a> {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub(crate) fn of(item: &'a Item, version: i64) -> Result<Self> {
-        item.check_version(version)?;
+    pub(crate) fn of(item: &'a Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
         let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
         Ok(Self { reason: item.text("reason")?, at })
     }

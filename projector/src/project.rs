@@ -4,10 +4,7 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use catalog::{Defined, Noted, ReleaseChange, record, record_definitions, record_metrics};
 use event::{ErrorKind, Id, Kind, Result};
-use fold::{
-    Delta, LogSegment, Rollup,
-    rollup::{Folding, is_current},
-};
+use fold::{Delta, LogSegment, Rollup, rollup::Folding};
 use log::{
     handover::Handover,
     key::{self, LogId, OfDay},
@@ -70,16 +67,6 @@ pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result
     }
 }
 
-/// A day that an older version stored, to be folded from nothing without what an operator left out of it.
-async fn rewritten<'a>(
-    table: &'a dyn Table,
-    version: u32,
-    day: &'a WorkspaceDay,
-) -> Result<(DayFold<'a>, LeftOut)> {
-    let left_out = LeftOut::of(table, version, day, Folding::Rollup).await?;
-    Ok((DayFold::rewritten(table, version, day), left_out))
-}
-
 /// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
 /// cannot be read stops its own log only, and is reported.
 ///
@@ -105,43 +92,28 @@ pub async fn project_handed(
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
-    let mut rewriting_failed = false;
+    let left_out = LeftOut::default();
     let key = key::rollup(&day.workspace, version, day.day);
     let mut tries = Policy::of(&key).tries();
     loop {
         tries.next().await?;
         let (stored, rollup) = read(table, version, day).await?;
-        let is_rewritten = !is_current(&stored.state) && !rewriting_failed;
-        let (mut fold, left_out) = match is_rewritten {
-            true => rewritten(table, version, day).await?,
-            false => (DayFold::stored(table, version, day, (Folding::Rollup, rollup)), LeftOut::default()),
-        };
+        let mut fold = DayFold::stored(table, version, day, (Folding::Rollup, rollup));
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
-        // What is folded from nothing is read.
-        let handed = if is_rewritten { &Handover::default() } else { handover };
-        let events = Events::handed(table, handed, day, &logs).await?;
+        let events = Events::handed(table, handover, day, &logs).await?;
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
             let known = applied.get(&log.name()).copied().unwrap_or(0);
-            let before = if is_rewritten { 0 } else { known };
-            fold.segments = 0;
-            let (last, stop) = fold_from(&events, &log, before, u64::MAX, &left_out, &mut fold).await?;
-            // Events that are gone cannot be folded again: what is stored goes on as it is.
-            let is_before = |(name, seq): &&(String, u64)| *name == log.name() && *seq <= last;
-            let skipped = left_out.always.iter().filter(is_before).count() as u64;
-            rewriting_failed |= last < known || is_rewritten && fold.segments + skipped < last;
+            let (last, stop) = fold_from(&events, &log, known, u64::MAX, &left_out, &mut fold).await?;
             segments += last.saturating_sub(known);
             stopped.extend(stop);
             if last > 0 {
                 applied.insert(log.name(), last);
             }
         }
-        if is_rewritten && rewriting_failed {
-            continue;
-        }
-        let grown = is_rewritten || applied != stored.applied;
+        let grown = applied != stored.applied;
         let unrecorded = match grown {
             false => Vec::new(),
             true => match unless_overtaken(write(table, version, day, &fold, (&stored, &applied)).await)? {

@@ -10,7 +10,7 @@ mod rollups;
 
 use std::collections::BTreeSet;
 
-use event::{Day, ErrorKind, Id, Kind, Result, Timestamp, lane::Placed};
+use event::{Day, ErrorKind, Id, Kind, Result, Timestamp};
 use fold::maturity::{AGES, Age};
 use log::{
     erased::Turn,
@@ -303,10 +303,7 @@ pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timesta
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             last => last?,
         };
-        // Where segments were placed by batches, their times may fall within a log.
-        let is_before =
-            |last: &log::segment_item::Segment| last.placed == Placed::ByKey && last.known() <= at;
-        if !last.as_ref().is_some_and(is_before) {
+        if !last.as_ref().is_some_and(|last| last.known() <= at) {
             return Ok(false);
         }
     }

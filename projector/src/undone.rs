@@ -1,5 +1,5 @@
-//! What is done for a workspace with each sweep and cannot be done: comparing its logs with what is folded, moving old
-//! counters, deleting what has expired, ranking what is live. It is a dead letter of the workspace, beside those of
+//! What is done for a workspace with each sweep and cannot be done: comparing its logs with what is folded,
+//! deleting what has expired, ranking what is live. It is a dead letter of the workspace, beside those of
 //! segments and days. Every sweep tries again, and so does `almanac dlq retry`; who succeeds deletes the letter.
 
 use std::fmt;
@@ -12,9 +12,6 @@ use log::{
 use table::{Condition, Item, Query, Table, query_all};
 
 use crate::letter::{self, LetterState, Why, shortened};
-
-/// Version of the item. Those of segments have version 1, those of days 2.
-const ITEM_VERSION: i64 = 3;
 
 /// Something that cannot be done for a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +43,11 @@ impl Undone {
     fn to_item(&self) -> Item {
         let key = key::undone(&self.workspace, self.version, self.what);
         let why = Why { reason: &self.reason, at: self.at };
-        why.to_item(key, ITEM_VERSION, self.what.name(), LetterState::Stopped)
+        why.to_item(key, self.what.name(), LetterState::Stopped)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item)?;
         let (workspace, version, what) =
             key::parse_undone(&item.key).ok_or_else(|| item.corrupt("its key is not one of a workspace"))?;
         Ok(Self { version, workspace, what, reason: reason.to_owned(), at })
@@ -114,7 +111,7 @@ mod tests {
         let letter = Undone::new(2, &workspace, OfWorkspace::Expiry, "no setting", Timestamp::default());
         assert_eq!(letter.to_string(), "workspace/expiry");
         let golden = Item::new(table::Key::new("w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2", "workspace/expiry"));
-        let golden = golden.with("v", 3).with("refused", "expiry").with("reason", "no setting").with("at", 0);
+        let golden = golden.with("v", 1).with("refused", "expiry").with("reason", "no setting").with("at", 0);
         assert_eq!(letter.to_item(), golden.with("state", "stopped"));
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! Nothing is put over anything. The rollup is read first and put last, and only if by then each part that it has is there and covers no less than it did:
 //! parts may be ahead of their rollup, since each takes only segments after its own prefix, and never behind. So it is no matter who folds the day
-//! meanwhile, or copies it as well. A day of which something is not as it is written today, or that has a dead letter, is folded like any other.
+//! meanwhile, or copies it as well. A day that has a dead letter is folded like any other.
 
 use std::collections::BTreeSet;
 
 use event::{Day, Id, Result};
-use fold::rollup::{Folding, is_current};
+use fold::rollup::Folding;
 use futures::future::try_join_all;
 use log::{
     key::{self, Projection},
@@ -72,9 +72,6 @@ impl Carried<'_> {
         let Self { table, day, old, version } = *self;
         let (workspace, date) = (&day.workspace, day.day);
         let Some(rollup) = table.get(&key::rollup(workspace, old, date)).await? else { return Ok(false) };
-        if !is_current(&Projected::from_item(&rollup)?.state) {
-            return Ok(false);
-        }
         let features = table.get(&key::features(workspace, old, date)).await?;
         for folding in [Folding::Features, Folding::Rollup] {
             if !self.carry_parts(folding).await? {

@@ -17,9 +17,6 @@ use crate::{
     letter::{self, LetterState, Why, shortened},
 };
 
-/// Version of the item. Those of segments have version 1.
-const ITEM_VERSION: i64 = 2;
-
 /// A projection that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritten {
@@ -50,11 +47,11 @@ impl Unwritten {
     fn to_item(&self) -> Item {
         let key = key::unwritten(&self.day.workspace, self.version, self.day.day, self.what);
         let why = Why { reason: &self.reason, at: self.at };
-        why.to_item(key, ITEM_VERSION, self.what.name(), LetterState::Stopped)
+        why.to_item(key, self.what.name(), LetterState::Stopped)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        let Why { reason, at } = Why::of(item, ITEM_VERSION)?;
+        let Why { reason, at } = Why::of(item)?;
         let (workspace, version, day, what) = key::parse_unwritten(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a projection"))?;
         Ok(Self { version, day: WorkspaceDay { workspace, day }, what, reason: reason.to_owned(), at })
@@ -116,14 +113,14 @@ mod tests {
             let letter = Unwritten::new(2, &day, what, &"ä".repeat(900), Timestamp::default());
             assert!(letter.reason.len() <= 1_000);
             assert_eq!(Unwritten::from_item(&letter.to_item()).unwrap(), letter);
-            assert!(Unwritten::from_item(&letter.to_item().with("v", 1)).is_err());
+            assert!(Unwritten::from_item(&letter.to_item().with("v", 2)).is_err());
         }
         let letter = Unwritten::new(2, &day, OfDay::Evaluation, "too large", Timestamp::default());
         assert_eq!(letter.to_string(), "2013-06-01/evaluation");
         let golden =
             Item::new(table::Key::new("w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2", "day#2013-06-01/evaluation"));
         let golden =
-            golden.with("v", 2).with("refused", "evaluation").with("reason", "too large").with("at", 0);
+            golden.with("v", 1).with("refused", "evaluation").with("reason", "too large").with("at", 0);
         assert_eq!(letter.to_item(), golden.with("state", "stopped"));
     }
 }

@@ -9,10 +9,7 @@ use std::{
 
 use catalog::Catalog;
 use event::{Day, Error, ErrorKind, Id, Kind, Result};
-use fold::{
-    Evaluation, Rollup,
-    rollup::{Folding, is_current},
-};
+use fold::{Evaluation, rollup::Folding};
 use log::{
     active,
     erased::Turn,
@@ -73,9 +70,6 @@ pub struct Report {
     /// Segments that are not folded yet, and evaluations that do not know a definition of their day yet: no fault,
     /// the projector is behind.
     pub behind: u64,
-    /// Rollups that an older version wrote: of them the counts are compared. The next events of their day, or a rebuild,
-    /// fold them again.
-    pub older: usize,
     /// Events whose keys were erased. What is decided once of such a day, its stages, was decided with what went with the keys.
     pub erased: u64,
     /// What is wrong, a line each.
@@ -173,7 +167,6 @@ impl Report {
         self.skipped += day.skipped;
         self.behind += day.behind;
         self.expired += day.expired;
-        self.older += day.older;
         self.erased += day.erased;
         self.faults.extend(day.faults);
     }
@@ -209,9 +202,7 @@ impl DayCheck<'_> {
         self.report.events += Kind::ALL.into_iter().map(|kind| fresh.rollup.events(kind)).sum::<u64>();
         if !stored.applied.is_empty() {
             self.report.rollups += 1;
-            if !is_current(&stored.state) {
-                self.older(&stored.state, &fresh.rollup);
-            } else if fresh.rollup.to_state() != stored.state {
+            if fresh.rollup.to_state() != stored.state {
                 self.fault("the rollup is not what its segments fold to");
             }
         }
@@ -301,10 +292,8 @@ impl DayCheck<'_> {
                 None
             };
             let expected = ahead.as_ref().unwrap_or(fresh).parts.get(&breakdown);
-            // What an older version wrote covers the same, in other cells and with other names.
             let is_same = |expected: &PartFold| {
-                let state = part.stored_state();
-                expected.applied == part.applied && (!is_current(state) || expected.part.to_state() == state)
+                expected.applied == part.applied && expected.part.to_state() == part.stored_state()
             };
             if !expected.is_some_and(is_same) {
                 self.fault(format_args!("the breakdown {breakdown} is not what its segments fold to"));
@@ -319,7 +308,7 @@ impl DayCheck<'_> {
             return Ok(());
         };
         let fresh = self.refold(Folding::Features, &head.applied).await?;
-        if is_current(&head.state) && fresh.rollup != counted {
+        if fresh.rollup != counted {
             self.fault("the predictions that its features are of are not counted right");
         }
         self.parts(&head.applied, &fresh).await?;
@@ -327,15 +316,6 @@ impl DayCheck<'_> {
             self.report.behind += 1;
         }
         Ok(())
-    }
-
-    /// A rollup that an older version wrote holds as many events of each kind.
-    fn older(&mut self, state: &str, fresh: &Rollup) {
-        self.report.older += 1;
-        let stored = Rollup::from_state(state).unwrap_or_default();
-        if Kind::ALL.into_iter().any(|kind| stored.events(kind) != fresh.events(kind)) {
-            self.fault("the rollup is not of as many events as its segments hold");
-        }
     }
 
     async fn counters(&mut self, fresh: &DayFold<'_>) -> Result<()> {
@@ -378,7 +358,7 @@ impl DayCheck<'_> {
         let told = told.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         match compute(self.table, self.day, &stored.applied, &by, &skipped).await? {
             Ok((fresh, rows)) => {
-                if !fresh.says(&told) || stored.rows.is_some_and(|stored| stored != rows) {
+                if fresh.to_state() != told.to_state() || stored.rows.is_some_and(|stored| stored != rows) {
                     self.fault("the evaluation is not what its predictions and outcomes give");
                 }
             }

@@ -133,8 +133,8 @@ struct Doubted {
 
 impl Collected {
     fn add(&mut self, evaluation: Evaluation) {
-        self.unmatched += evaluation.unmatched.unwrap_or(0);
-        self.outcomes += evaluation.outcomes.unwrap_or(0);
+        self.unmatched += evaluation.unmatched;
+        self.outcomes += evaluation.outcomes;
         for (release, judged) in evaluation.releases {
             if let Some(Measures::Binary(binary)) = judged.measures {
                 self.add_binary(release, *binary);
@@ -187,12 +187,13 @@ mod tests {
         let (instead, outcomes) = (instead.join(","), judged + 2);
         let bins = [r#"{"n":0,"sum":0.0,"positives":0}"#; 10].join(",");
         let state = format!(
-            r#"{{"v":2,"outcomes":{outcomes},"unmatched":2,"releases":{{"v1":{{
-                "predictions":{judged},"labelled":{judged},"mean_score":null,"measures":{{"binary":{{
+            r#"{{"v":1,"splits":{{}},"outcomes":{outcomes},"unmatched":2,"releases":{{"v1":{{
+                "predictions":{judged},"repeated":0,"labelled":{judged},"mean_score":null,"measures":{{"binary":{{
                     "positive":"{positive}","threshold":0.5,"instead":[{instead}],"judged":{judged},"positives":{positives},
                     "confusion":{{"tp":0,"fp":0,"tn":0,"fn":0}},
                     "accuracy":null,"precision":null,"recall":null,"f1":null,"scored":0,
-                    "auc":null,"log_loss":null,"brier":null,"ece":null,"calibration":[{bins}]}}}}}}}}}}"#
+                    "auc":null,"log_loss":null,"brier":null,"ece":null,"calibration":[{bins}],
+                    "ranks":{{"average_precision":null,"ks":null,"lift_at_10":null,"ece_sklearn":null,"ece_guo":null}}}}}}}}}}}}"#
         );
         Evaluation::from_state(&state).unwrap()
     }

@@ -63,12 +63,11 @@ pub(crate) async fn stored_split(
         let Some(rows) = evaluation.split(split, request.release.as_deref()) else { return Ok(None) };
         let buckets = Buckets {
             buckets: rows.into_iter().map(|(bucket, of)| (bucket, of.clone())).collect(),
-            outcomes: evaluation.outcomes.unwrap_or_default(),
-            unmatched: evaluation.unmatched.unwrap_or_default(),
+            outcomes: evaluation.outcomes,
+            unmatched: evaluation.unmatched,
             ..Buckets::default()
         };
-        let is_of_days = evaluation.unmatched.is_some();
-        periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days });
+        periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days: true });
     }
     let by = [match split.edges.is_empty() {
         true => By::Texts { column: split.column.clone(), kept: None },

@@ -153,7 +153,7 @@ impl Filter {
         let without = |why| {
             (Unpacked { day, place, appended_at, columns: self.no_rows(segment.column_names()) }, Some(why))
         };
-        if !lanes.may_hold(&segment.log, segment.placed) {
+        if !lanes.may_hold(&segment.log) {
             return Ok(without(Why::Lane));
         }
         let of_keys = self.rows_of_keys(segment)?;

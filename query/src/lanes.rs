@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use event::lane::{Placed, lane_of};
+use event::lane::lane_of;
 use log::{key::LogId, segment_item::lanes_of_day, walk::Admitted};
 
 use crate::filter::Filter;
@@ -22,9 +22,9 @@ impl Lanes {
         }
     }
 
-    /// Returns true if a segment may hold such a row. A segment that version 0.1 placed by batch may, in any lane.
-    pub(crate) fn may_hold(&self, log: &LogId, placed: Placed) -> bool {
-        placed == Placed::ByBatch || self.0.as_ref().is_none_or(|lanes| lanes.contains(&log.lane))
+    /// Whether a log may hold such a row.
+    pub(crate) fn may_hold(&self, log: &LogId) -> bool {
+        self.0.as_ref().is_none_or(|lanes| lanes.contains(&log.lane))
     }
 }
 
@@ -43,45 +43,39 @@ mod tests {
         LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane }
     }
 
-    fn first(lane: u8, placed: Placed, lanes: Option<u8>) -> Admitted {
+    fn first(lane: u8, lanes: Option<u8>) -> Admitted {
         let now = Clock::system().now();
         let segment = Segment::pack(log(lane), 1, now, Vec::new(), &Columns::default()).unwrap();
-        let item = Segment { placed, lanes, ..segment }.to_item();
+        let item = Segment { lanes, ..segment }.to_item();
         Admitted { log: log(lane), seq: 1, item }
     }
 
-    /// Returns the lanes, of four, that may hold events placed in this way, after a page of these segments.
-    fn found(keys: Option<&[&str]>, page: &[Admitted], placed: Placed) -> Vec<u8> {
+    /// The lanes of four that may hold something after a page of these segments.
+    fn found(keys: Option<&[&str]>, page: &[Admitted]) -> Vec<u8> {
         let keys = keys.map(|keys| Arc::new(keys.iter().map(|key| (*key).to_owned()).collect()));
         let bounds = RowBounds { keys, ..RowBounds::default() };
         let filter = Filter { kind: Kind::Predictions, columns: None, release: None, bounds };
         let mut lanes = Lanes::default();
         lanes.learn(&filter, page);
         lanes.learn(&filter, &[]);
-        (0..4).filter(|lane| lanes.may_hold(&log(*lane), placed)).collect()
+        (0..4).filter(|lane| lanes.may_hold(&log(*lane))).collect()
     }
 
     #[test]
-    fn only_the_lanes_of_keys_hold_what_was_placed_by_key() {
-        let says_four = [first(0, Placed::ByKey, Some(4)), first(1, Placed::ByKey, None)];
-        // `event::lane` puts `loan-0000001` into lane 2 of four, and the empty key into lane 0.
+    fn only_the_lanes_of_keys_hold_them() {
+        let says_four = [first(0, Some(4)), first(1, None)];
+        // As `event::lane` says: of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
         for (keys, lanes) in [(&["loan-0000001"][..], &[2][..]), (&["loan-0000001", ""], &[0, 2]), (&[], &[])]
         {
-            assert_eq!(found(Some(keys), &says_four, Placed::ByKey), lanes, "{keys:?}");
-            assert_eq!(found(Some(keys), &says_four, Placed::ByBatch), [0, 1, 2, 3]);
+            assert_eq!(found(Some(keys), &says_four), lanes, "{keys:?}");
         }
-        assert_eq!(found(None, &says_four, Placed::ByKey), [0, 1, 2, 3]);
+        assert_eq!(found(None, &says_four), [0, 1, 2, 3]);
     }
 
     #[test]
     fn every_lane_may_hold_a_key_where_it_is_not_said_how_many_there_are() {
-        for page in [
-            vec![],
-            vec![first(1, Placed::ByKey, Some(4))],
-            vec![first(0, Placed::ByKey, None)],
-            vec![first(0, Placed::ByBatch, Some(4))],
-        ] {
-            assert_eq!(found(Some(&["loan-0000001"]), &page, Placed::ByKey), [0, 1, 2, 3]);
+        for page in [vec![], vec![first(1, Some(4))], vec![first(0, None)]] {
+            assert_eq!(found(Some(&["loan-0000001"]), &page), [0, 1, 2, 3]);
         }
     }
 }

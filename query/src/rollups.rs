@@ -187,7 +187,7 @@ impl Figures {
     fn numbers(&mut self, of: &str, numbers: &NumberRollup) {
         for figure in STATISTICS {
             if let StatisticGetter::Numbers(read) = figure.getter {
-                self.number(statistic(of, figure.name), read(numbers));
+                self.number(statistic(of, figure.name), Some(read(numbers)));
             }
         }
     }
@@ -333,7 +333,7 @@ fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
     let row = |names: u64, series: &Series| {
         let mut figures = Figures::default().text("metric", name).count("names", names);
         figures.numbers("value", &series.numbers);
-        figures.number("value_sum".into(), series.numbers.sum());
+        figures.number("value_sum".into(), Some(series.numbers.sum()));
         figures.number("value_last".into(), Some(series.last));
         figures.count("metrics", series.numbers.n)
     };

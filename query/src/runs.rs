@@ -5,11 +5,11 @@
 //! the answer fails.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
 
-use event::{Day, Error, Kind, Result, lane::Placed};
+use event::{Day, Error, Kind, Result};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
     key::{self, LogId},
@@ -95,14 +95,12 @@ async fn survey_day(
         found.has_other_lanes = true;
         found.members.extend(passed.columns.into_iter().filter(|_| with_members));
     }
-    // Grouped by version of the item: in the order of the log all items of the first version come first.
-    let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
         reading.hold.check()?;
         lanes.learn(filter, &page);
         for Admitted { log, seq, item } in page {
             let rows = rows_of(filter, &item);
-            let is_of_other_lane = rows.is_ok() && !lanes.may_hold(&log, placed(&item));
+            let is_of_other_lane = rows.is_ok() && !lanes.may_hold(&log);
             if let Some(tally) = reading.hold.tally() {
                 tally.segment(&log, seq, is_of_other_lane.then_some(Why::Lane).or(rows.err()));
             }
@@ -117,25 +115,19 @@ async fn survey_day(
                 continue;
             }
             found.rows += rows;
-            add(&mut runs, placed(&item), (log, seq), &reading.left_out);
+            add(&mut found.runs, (log, seq), &reading.left_out);
         }
     }
     reading.end_of_day(1);
-    found.runs = runs.into_values().flatten().collect();
     Ok(found)
 }
 
-/// Adds a segment behind the runs of its placement. Everything between two segments of a run is read with them; so there may be
-/// no segment that is left out, nor one of a run of the other placement, between them.
-fn add(runs: &mut BTreeMap<Placed, Vec<Run>>, placed: Placed, (log, seq): (LogId, u64), left_out: &Segments) {
-    let last = |runs: &Vec<Run>| runs.last().filter(|run| run.log == log).map(|run| run.last);
-    let read_otherwise =
-        runs.iter().filter(|(by, _)| **by != placed).filter_map(|(_, runs)| last(runs)).max();
-    let runs = runs.entry(placed).or_default();
+/// Adds a segment behind the runs. What stands between two segments of a run is read with them; so a segment that is left out
+/// stands between none.
+fn add(runs: &mut Vec<Run>, (log, seq): (LogId, u64), left_out: &Segments) {
     if let Some(run) = runs.last_mut()
         && run.log == log
         && seq - run.last <= WORTH_SKIPPING
-        && read_otherwise.is_none_or(|read| read < run.last)
         && !(run.last + 1..seq).any(|between| left_out.contains(&(log.clone(), between)))
     {
         run.last = seq;
@@ -144,12 +136,7 @@ fn add(runs: &mut BTreeMap<Placed, Vec<Run>>, placed: Placed, (log, seq): (LogId
     runs.push(Run { log, first: seq, last: seq });
 }
 
-/// Returns the placement of a segment. An unreadable segment fails later, as it is read.
-fn placed(item: &Item) -> Placed {
-    if item.int("v").is_ok_and(|version| version == 1) { Placed::ByBatch } else { Placed::ByKey }
-}
-
-/// Returns the number of rows of the requested release in a segment, or of all; else the reason why it need not be read.
+/// How many rows a segment has of the release that is wanted, or in all; else why it need not be read.
 pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
     let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Ok(0) };
     let count = |name: &String| match releases.get(name) {

@@ -1,8 +1,7 @@
 //! Writes the golden segments into the folder given as argument:
 //! `cargo run -p almanac-segment --example segment_golden -- segment/tests/golden`.
 //!
-//! Existing golden files were really stored by some version, so they are never rewritten. A new version of the format
-//! adds files of its own.
+//! Files that are there were really stored, so they are never rewritten.
 
 use std::path::PathBuf;
 

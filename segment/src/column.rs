@@ -5,7 +5,7 @@ use event::{Column, Values, columns::Strings};
 use super::{
     bytes::{Checked, Cursor},
     float,
-    header::{ColumnHeader, ColumnKind, Range},
+    header::{ColumnHeader, ColumnKind},
     nulls::{put_validity, take_validity, with_nulls, without_nulls},
     text, time,
 };
@@ -25,40 +25,40 @@ pub(super) fn put(out: &mut Vec<u8>, column: &Column) -> Checked<(ColumnHeader, 
         Values::Text(_) | Values::Coded(_) => ColumnKind::Text,
     };
     let valid = column.valid.as_deref().filter(|_| nulls > 0);
-    let mut stored = Stored { encoding: CONSTANT, range: None, text_bytes: 0 };
+    let mut stored = Stored { encoding: CONSTANT, constant: None, text_bytes: 0 };
     if nulls < rows {
         if let Some(valid) = valid {
             put_validity(out, valid);
         }
         stored = put_values(out, &column.values, valid)?;
     }
-    let Stored { encoding, range, text_bytes } = stored;
+    let Stored { encoding, constant, text_bytes } = stored;
     let place = start..out.len();
     let (stored_bytes, checksum) = (place.len(), crc32fast::hash(&out[start..]));
     let name = column.name.clone();
-    Ok((ColumnHeader { name, kind, encoding, nulls, range, stored_bytes, place, checksum }, text_bytes))
+    Ok((ColumnHeader { name, kind, encoding, nulls, constant, stored_bytes, place, checksum }, text_bytes))
 }
 
 struct Stored {
     encoding: u8,
-    range: Option<Range>,
+    constant: Option<u64>,
     text_bytes: usize,
 }
 
 /// Appends the values that are not null, at least one.
 fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Checked<Stored> {
-    let (encoding, range, text_bytes) = match values {
+    let (encoding, constant, text_bytes) = match values {
         Values::Time(values) => {
             let values = without_nulls(values, valid);
             match all_equal(&values, |value| *value) {
-                Some(time) => (CONSTANT, Some(Range::Time { min: time, max: time }), 0),
+                Some(time) => (CONSTANT, Some(time as u64), 0),
                 None => (time::put(out, &values), None, 0),
             }
         }
         Values::Float(values) => {
             let values = without_nulls(values, valid);
             match all_equal(&values, |value| value.to_bits()).filter(|float| !float.is_nan()) {
-                Some(float) => (CONSTANT, Some(Range::Float { min: float, max: float }), 0),
+                Some(float) => (CONSTANT, Some(float.to_bits()), 0),
                 None => (float::put(out, &values), None, 0),
             }
         }
@@ -72,7 +72,7 @@ fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Che
             (encoding, None, text_bytes)
         }
     };
-    Ok(Stored { encoding, range, text_bytes })
+    Ok(Stored { encoding, constant, text_bytes })
 }
 
 /// Returns the common value of all, compared by bits; there is at least one.
@@ -120,10 +120,7 @@ fn take_values(
     valid: Option<&[bool]>,
     budget: &mut usize,
 ) -> Checked<Option<Values>> {
-    let constant = || match header.range.map(Range::bits) {
-        Some([min, max]) if min == max => Ok(min),
-        _ => Err("it is constant, but the header does not say its value"),
-    };
+    let constant = || header.constant.ok_or("it is constant, but the header does not say its value");
     match (header.kind, header.encoding) {
         (ColumnKind::Time, CONSTANT) => {
             Ok(Some(Values::Time(with_nulls(vec![constant()? as i64; count], valid))))

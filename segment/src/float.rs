@@ -9,7 +9,7 @@ use super::planes;
 pub(super) const DECIMAL: u8 = 1;
 /// Bits of each double in eight planes.
 pub(super) const BITS: u8 = 2;
-/// Bits of doubles that are exactly singles, in four planes. Since version 2.
+/// The bits of each single that a double is exactly, in four planes.
 pub(super) const SINGLE_BITS: u8 = 3;
 
 /// Powers of ten, each exact in a double, so one division rounds once, as parsing the decimal would.

@@ -1,7 +1,7 @@
 //! The header: content and layout of a segment, readable without the columns.
 
 use super::bytes::{Checked, Cursor, put_varint};
-use super::{MAX_CELLS, MAX_COLUMNS, MAX_COLUMNS_V1, MAX_ROWS, MAX_TEXT_BYTES, VERSION, float};
+use super::{MAX_CELLS, MAX_COLUMNS, MAX_ROWS, MAX_TEXT_BYTES, VERSION};
 
 /// First bytes of every segment.
 pub(super) const MAGIC: [u8; 4] = *b"ALMS";
@@ -12,7 +12,7 @@ const MAX_INLINE_BYTES: usize = 32;
 /// Maximum length of a block, which keeps sums of lengths far from overflow.
 const MAX_STORED_BYTES: usize = MAX_TEXT_BYTES * 4;
 
-const BOUNDS: u8 = 0b0000_0011;
+const HAS_CONSTANT: u8 = 0b0000_0001;
 const HAS_NULLS: u8 = 0b0000_0100;
 
 /// Description of a segment.
@@ -44,10 +44,9 @@ pub struct ColumnHeader {
     pub encoding: u8,
     /// Number of nulls.
     pub nulls: usize,
-    /// Smallest and largest value. Only constant columns of times and floats need it; builds up to 0.1 wrote it for
-    /// all of them.
-    pub range: Option<Range>,
-    /// Number of bytes of the column, without its entry in the header.
+    /// The bits of the value that all rows have which are not null, of a constant column of times or floats.
+    pub constant: Option<u64>,
+    /// How many bytes the column takes, its entry in the header not counted.
     pub stored_bytes: usize,
     /// Position of the block: from the start of the segment when read, among all blocks while written.
     pub(super) place: std::ops::Range<usize>,
@@ -94,51 +93,7 @@ impl ColumnKind {
     }
 }
 
-/// Smallest and largest value of a column, without nulls.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Range {
-    /// Range of times, in microseconds.
-    Time {
-        /// Earliest time.
-        min: i64,
-        /// Latest time.
-        max: i64,
-    },
-    /// Range of doubles. NaN counts as absent.
-    Float {
-        /// Smallest number.
-        min: f64,
-        /// Largest number.
-        max: f64,
-    },
-}
-
-impl Range {
-    fn of(kind: ColumnKind, [min, max]: [u64; 2]) -> Option<Self> {
-        match kind {
-            ColumnKind::Time => Some(Range::Time { min: min as i64, max: max as i64 }),
-            ColumnKind::Float => Some(Range::Float { min: f64::from_bits(min), max: f64::from_bits(max) }),
-            ColumnKind::Text | ColumnKind::Unknown(_) => None,
-        }
-    }
-
-    /// Returns both ends as they are stored.
-    pub(super) fn bits(self) -> [u64; 2] {
-        match self {
-            Range::Time { min, max } => [min as u64, max as u64],
-            Range::Float { min, max } => [min.to_bits(), max.to_bits()],
-        }
-    }
-}
-
-/// Returns the first version that supports a segment of these columns.
-pub(super) fn version_of(columns: &[ColumnHeader]) -> u8 {
-    let is_single =
-        |column: &ColumnHeader| column.kind == ColumnKind::Float && column.encoding == float::SINGLE_BITS;
-    if columns.len() > MAX_COLUMNS_V1 || columns.iter().any(is_single) { 2 } else { 1 }
-}
-
-/// Appends the header, including the blocks that are short enough. The other blocks follow it.
+/// Appends the header, with those blocks in it that are short enough. The other blocks follow it.
 pub(super) fn put(out: &mut Vec<u8>, header: &Header, blocks: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
@@ -156,17 +111,12 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnHeader, blocks: &[u8]) {
     out.push(column.name.len() as u8);
     out.extend_from_slice(column.name.as_bytes());
     out.push(column.kind.code() | column.encoding << 4);
-    let bits = column.range.map(Range::bits);
-    let bounds: &[u64] = match &bits {
-        None => &[],
-        Some([min, max]) if min == max => &[*min],
-        Some(both) => both,
-    };
-    out.push(bounds.len() as u8 | if column.nulls > 0 { HAS_NULLS } else { 0 });
+    let has_constant = if column.constant.is_some() { HAS_CONSTANT } else { 0 };
+    out.push(has_constant | if column.nulls > 0 { HAS_NULLS } else { 0 });
     if column.nulls > 0 {
         put_varint(out, column.nulls as u64);
     }
-    bounds.iter().for_each(|bound| out.extend_from_slice(&bound.to_le_bytes()));
+    out.extend(column.constant.iter().flat_map(|bits| bits.to_le_bytes()));
     put_varint(out, column.stored_bytes as u64);
     if column.is_inline() {
         out.extend_from_slice(&blocks[column.place.clone()]);
@@ -182,16 +132,15 @@ pub(super) fn take(bytes: &[u8]) -> Checked<(Header, usize)> {
         return Err("these are not the bytes of a segment".into());
     }
     let version = cursor.u8()?;
-    if !(1..=VERSION).contains(&version) {
+    if version != VERSION {
         return Err(format!(
-            "version {version} is unknown, this program reads versions 1 to {VERSION}; \
+            "version {version} is unknown, this program reads version {VERSION}; \
              it was written by a newer Almanac, read it with that"
         )
         .into());
     }
     let rows = cursor.varint_at_most(MAX_ROWS, "the number of rows")?;
-    let most = if version == 1 { MAX_COLUMNS_V1 } else { MAX_COLUMNS };
-    let count = cursor.varint_at_most(most, "the number of columns")?;
+    let count = cursor.varint_at_most(MAX_COLUMNS, "the number of columns")?;
     if rows * count > MAX_CELLS {
         return Err(format!("{rows} rows of {count} columns are more than {MAX_CELLS} values").into());
     }
@@ -220,7 +169,7 @@ pub(super) fn take_column(cursor: &mut Cursor, rows: usize, total: usize) -> Che
     let code = cursor.u8()?;
     let (kind, encoding) = (ColumnKind::from_code(code & 15), code >> 4);
     let flags = cursor.u8()?;
-    if flags & !(BOUNDS | HAS_NULLS) != 0 || flags & BOUNDS == 3 {
+    if flags & !(HAS_CONSTANT | HAS_NULLS) != 0 {
         return Err(format!(
             "column `{name}` has flags {flags:#04x}, which are unknown; \
              it was written by a newer Almanac, read it with that"
@@ -231,15 +180,11 @@ pub(super) fn take_column(cursor: &mut Cursor, rows: usize, total: usize) -> Che
         0 => 0,
         _ => cursor.varint_at_most(rows, "the number of nulls")?,
     };
-    let range = match flags & BOUNDS {
-        0 => None,
-        1 => Range::of(kind, [cursor.u64()?; 2]),
-        _ => Range::of(kind, [cursor.u64()?, cursor.u64()?]),
-    };
+    let constant = if flags & HAS_CONSTANT == 0 { None } else { Some(cursor.u64()?) };
     let stored_bytes = cursor.varint_at_most(MAX_STORED_BYTES, "the length of a column")?;
     let name = name.to_owned();
     let mut column =
-        ColumnHeader { name, kind, encoding, nulls, range, stored_bytes, place: 0..0, checksum: 0 };
+        ColumnHeader { name, kind, encoding, nulls, constant, stored_bytes, place: 0..0, checksum: 0 };
     if column.is_inline() {
         let start = total - cursor.remaining();
         cursor.take(stored_bytes)?;

@@ -43,17 +43,15 @@ mod tests;
 use event::{Columns, Error, Result, Values};
 
 pub use checksums::with_checksums;
-pub use header::{ColumnHeader, ColumnKind, Header, Range};
+pub use header::{ColumnHeader, ColumnKind, Header};
 
-/// Newest version of the format. A segment that does not need it is written in version 1, which older programs read.
-pub const VERSION: u8 = 2;
-/// Maximum number of rows of a segment. Writers stay far below; this bounds the claims of hostile bytes.
+/// The version of the format.
+pub const VERSION: u8 = 1;
+/// The most rows of a segment. Writers stay far below; this bounds what hostile bytes may claim.
 pub const MAX_ROWS: usize = 1 << 20;
 /// Maximum number of columns of a segment.
 pub const MAX_COLUMNS: usize = 1_024;
-/// Maximum number of columns of a segment of version 1.
-pub const MAX_COLUMNS_V1: usize = 256;
-/// Maximum number of values of a segment, rows times columns.
+/// The most values of a segment, rows times columns.
 pub const MAX_CELLS: usize = 1 << 24;
 /// Maximum number of bytes of text in a segment, all columns together.
 pub const MAX_TEXT_BYTES: usize = 1 << 26;
@@ -70,14 +68,13 @@ pub fn encode(columns: &Columns) -> Result<Vec<u8>> {
     let mut blocks = Vec::with_capacity(expected_bytes(columns));
     let mut text_bytes = 0;
     let mut header =
-        Header { version: 1, rows: columns.rows, columns: Vec::with_capacity(columns.columns.len()) };
+        Header { version: VERSION, rows: columns.rows, columns: Vec::with_capacity(columns.columns.len()) };
     for column in &columns.columns {
         let (stored, text) = column::put(&mut blocks, column)
             .map_err(|flaw| Error::invalid(format!("column `{}`: {flaw}", column.name)))?;
         header.columns.push(stored);
         text_bytes += text;
     }
-    header.version = header::version_of(&header.columns);
     if text_bytes > MAX_TEXT_BYTES {
         return Err(Error::invalid(format!(
             "{text_bytes} bytes of text in one segment, at most {MAX_TEXT_BYTES} are allowed"

@@ -9,7 +9,8 @@ use std::sync::{
 use event::{Clock, Error, Kind, Result, Timestamp};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
-    key, layout,
+    apart::Apart,
+    key,
     merged::{self, QUIET},
     scan,
     store::Store,
@@ -47,17 +48,11 @@ async fn scene_on(engine: Engine) -> Scene {
     // By then no claim of the day is forgotten.
     let clock = Clock::from_fn(|| at("2026-06-05T00:00:00Z"));
     let mut scene = Scene::new(World::with(engine, clock).await).await;
-    // As an older Almanac leaves it.
-    scene.table.delete(&key::layout(), Condition::None).await.unwrap();
+    scene.table = Apart::over(Arc::clone(&scene.table));
     scene
 }
 
-/// Marks all processes as able to read merged items.
-async fn upgrade(scene: &Scene) {
-    layout::raise(&*scene.table, at(NOW), async || Ok(true)).await.unwrap();
-}
-
-/// Minute of the day.
+/// A minute of the day.
 fn minute(minute: i64) -> Timestamp {
     at(BEGAN).plus_seconds(minute * 60)
 }
@@ -212,12 +207,6 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
     trickle(&scene, COUNT).await;
     let before = answers(&scene, 5, COUNT).await;
     let verified = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
-    assert_eq!(
-        compact(&scene).await,
-        Done::default(),
-        "an Almanac that knows no merged items may be at work"
-    );
-    upgrade(&scene).await;
     let mut deaths = 0;
     for writes in 1.. {
         // A process merges, and lives long enough to delete; it dies at some write of either.
@@ -259,7 +248,6 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
 }
 
 async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: Scene) {
-    upgrade(&scene).await;
     let idle = scene.ingest(minute(0));
     assert_eq!(send(&scene, &idle, Kind::Predictions, 0).await, 1);
     for number in 1..20 {
@@ -277,7 +265,6 @@ async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: S
 }
 
 async fn keys_are_erased_in_what_is_merged_and_counted_once(scene: Scene) {
-    upgrade(&scene).await;
     trickle(&scene, 16).await;
     // Both the merged items and the items of their segments are there.
     let compactor = Compactor::default();
@@ -319,7 +306,6 @@ async fn keys_are_erased_in_what_is_merged_and_counted_once(scene: Scene) {
 }
 
 async fn what_is_merged_expires_as_a_whole(scene: Scene) {
-    upgrade(&scene).await;
     trickle(&scene, 12).await;
     let compactor = Compactor::default();
     assert!(compactor.compact(&*scene.table, scene.id(), at(NOW)).await.unwrap().is_left);
@@ -337,7 +323,6 @@ async fn what_is_merged_expires_as_a_whole(scene: Scene) {
 
 async fn two_that_merge_at_once_lose_nothing(scene: Scene) {
     const COUNT: i64 = 20;
-    upgrade(&scene).await;
     trickle(&scene, COUNT).await;
     let before = answers(&scene, 10, COUNT).await;
     let [one, other] = [Compactor::default(), Compactor::default()];
@@ -357,7 +342,6 @@ async fn two_that_merge_at_once_lose_nothing(scene: Scene) {
 
 /// Pages of a few items, as of large ones, do not stop the merging.
 async fn pages_of_a_few_items_end_no_merging(mut scene: Scene) {
-    upgrade(&scene).await;
     trickle(&scene, 20).await;
     let whole = Arc::clone(&scene.table);
     scene.table = ShortPages::new(Arc::clone(&whole));

@@ -1,6 +1,6 @@
 //! Explanations of answers: the data read for them. Each on a SQLite file and on DynamoDB Local.
 
-use event::{Kind, lane::Placed};
+use event::Kind;
 use query::{Bounds, Explanation, Format, Query, Request, Sql, SqlWords, Words};
 use serde_json::json;
 use tests::{engine::Engine, on_both_engines, scene::Scene};
@@ -69,7 +69,7 @@ async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine))
 
 async fn of_a_stream_that_ends_early_it_says_what_was_not_read((scene, _): (Scene, Engine)) {
     for seq in 1..=40 {
-        put(&scene, ("2026-06-01", 0, seq), Placed::ByKey, 2_000).await;
+        put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }
     let words = Words { limit: Some("10"), ..june() };
     let first = asked(&query(&scene.table, STREAMED), &scene, &words).await;

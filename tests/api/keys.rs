@@ -1,21 +1,16 @@
 //! Look-ups of some keys in the lanes of these keys, with the same result as in all lanes. Each on a SQLite file and on DynamoDB
 //! Local.
 
-use event::{
-    Column, Columns, Kind, Values,
-    lane::{Placed, lane_of},
-};
-use log::{key::LogId, scan, segment_item::Segment};
+use event::{Kind, lane::lane_of};
 use query::{Explanation, Format, Query, Request, Sql, SqlWords, What, Words};
 use serde_json::{Value, json};
-use table::Condition;
 use tests::{
     on_both_engines,
     scene::{Scene, csv},
     world::at,
 };
 
-use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, june, put, query};
+use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, june, query};
 
 on_both_engines!(
     Scene::on:
@@ -27,31 +22,9 @@ on_both_engines!(
 
 const KEYS: u64 = 12;
 
-/// A batch claimed by 0.1 and appended now: predictions of all keys, after events placed by key.
-async fn placed_by_batch(scene: &Scene, day: &str, lane: u8) {
-    let log =
-        LogId { workspace: scene.id().clone(), day: day.parse().unwrap(), kind: Kind::Predictions, lane };
-    let keys: Vec<String> = (0..KEYS).map(|key| format!("k{key}")).collect();
-    let texts = |of: &dyn Fn(usize) -> &'static str| Values::Text((0..keys.len()).map(of).collect());
-    let columns = vec![
-        Column::new("key", Values::Text(keys.iter().map(String::as_str).collect())),
-        Column::new("predicted_at", Values::Time(vec![log.day.start().micros(); keys.len()])),
-        Column::new("release", texts(&|row| ["v1", "v2"][row % 2])),
-        Column::new("score", Values::Float(vec![f64::from(lane); keys.len()])),
-    ];
-    let seq = scan::head(&*scene.table, &log).await.unwrap() + 1;
-    let columns = Columns { rows: keys.len(), columns };
-    let segment = Segment::pack(log, seq, at("2026-06-06T06:00:00Z"), Vec::new(), &columns).unwrap();
-    let segment = Segment { placed: Placed::ByBatch, ..segment };
-    scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
-}
-
-/// Days that began with other numbers of lanes than they had later, or with segments of 0.1, or before such segments.
+/// Days that began with other numbers of lanes than they had later.
 pub(crate) async fn filled(scene: &Scene, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
-    for lane in 0..3 {
-        put(scene, ("2026-06-05", lane, 1), Placed::ByBatch, 30).await;
-    }
     for round in 0..6 {
         scene.world.set_lanes(scene.id(), [4, 2, 16, 1, 8, 3][round]).await;
         for kind in [Kind::Predictions, Kind::Outcomes] {
@@ -73,9 +46,6 @@ pub(crate) async fn filled(scene: &Scene, seed: u64) {
             let events: Value = (0..40).map(event).collect();
             scene.append(kind, events, &format!("2026-06-06T0{round}:00:00Z")).await.unwrap();
         }
-    }
-    for (day, lane) in [("2026-06-01", 1), ("2026-06-01", 3), ("2026-06-03", 5)] {
-        placed_by_batch(scene, day, lane).await;
     }
 }
 

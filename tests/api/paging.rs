@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use event::{Clock, ErrorKind, Kind, Result, lane::Placed};
+use event::{Clock, ErrorKind, Kind, Result};
 use log::after::After;
 use query::{Bounds, Format, Query, Request, What, Words};
 use tests::{on_both_engines, scene::Scene, world::at};
@@ -72,10 +72,10 @@ async fn pages_are_together_the_rows_of_one_answer(scene: Scene) {
                 for lane in 0..4 {
                     // The next number of the lane, which a writer would take.
                     let next = next_seq(scene, "2026-06-01", lane).await;
-                    put(scene, ("2026-06-01", lane, next), Placed::ByKey, 20).await;
+                    put(scene, ("2026-06-01", lane, next), 20).await;
                 }
                 let day = format!("2026-06-{:02}", 4 + seq);
-                put(scene, (&day, 0, 1), Placed::ByKey, 20).await;
+                put(scene, (&day, 0, 1), 20).await;
             }
         };
         let most = limit.to_string();
@@ -135,7 +135,7 @@ async fn a_page_of_another_request_is_refused(scene: Scene) {
 
 async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
     for lane in 0..8 {
-        put(&scene, ("2026-06-01", lane, 1), Placed::ByKey, 20_000).await;
+        put(&scene, ("2026-06-01", lane, 1), 20_000).await;
     }
     let bounds = Bounds { memory: 16 << 20, ..Bounds::default() };
     let service = query(&scene.table, bounds);
@@ -152,7 +152,7 @@ async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
 
 async fn a_page_reads_no_segment_that_earlier_pages_have_read_whole(scene: Scene) {
     for seq in 1..=40 {
-        put(&scene, ("2026-06-01", 0, seq), Placed::ByKey, 2_000).await;
+        put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }
     let words = Words { limit: Some("10000"), columns: Some("key"), ..june() };
     let request = Request::parse(PREDICTIONS, &words).unwrap();

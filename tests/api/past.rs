@@ -18,7 +18,6 @@ on_both_engines!(
     World::on:
     a_deleted_release_changes_no_answer_about_the_past,
     a_name_that_was_used_stays_with_its_model,
-    what_an_older_almanac_wrote_is_judged_by_its_catalog,
     no_change_of_the_catalog_changes_an_answer_about_the_past,
 );
 
@@ -81,39 +80,6 @@ async fn a_name_that_was_used_stays_with_its_model(world: World) {
     assert!(scene.register("v1", "n").await.unwrap_err().is_conflict());
     let again = scene.world.catalog.resolve(EntityKind::Release, "credit/prod/v1").await;
     assert!(again.is_err(), "refused as a whole");
-}
-
-/// Removes the items that version 0.1 did not write.
-async fn as_by_0_1(scene: &Scene) {
-    let query = table::Query::table(log::key::definitions(scene.id()));
-    for item in table::query_all(&*scene.table, query).await.unwrap() {
-        scene.table.delete(&item.key, Condition::None).await.unwrap();
-    }
-}
-
-async fn what_an_older_almanac_wrote_is_judged_by_its_catalog(world: World) {
-    let scene = Scene::new(world).await;
-    scene.predict_many("2026-06-01", "v1", 8, "2026-06-04T12:00:00Z").await;
-    scene.observe_many("2026-06-01", "1", 8, "2026-06-04T12:00:00Z").await;
-    scene.project().await;
-    let before = scene.figures(Some("2026-06-05T00:00:00Z")).await;
-    assert!(before.contains("\"1\"") || before.contains('1'));
-    as_by_0_1(&scene).await;
-    assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before);
-    scene.assert_verified().await;
-    // Its releases keep their definitions before anything changes.
-    scene.delete_release("v1").await;
-    assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before, "deleted before a projector came");
-    scene.assert_verified().await;
-    as_by_0_1(&scene).await;
-    scene.register("v1", "m").await.unwrap();
-    as_by_0_1(&scene).await;
-    let new = labelled("other", "2026-06-02");
-    let ingest = scene.ingest(at("2026-06-06T00:00:00Z"));
-    assert_eq!(ingest.define_model(&scene.workspace, "m", &new).await.unwrap().len(), 2);
-    scene.project().await;
-    assert_eq!(scene.figures(None).await, before, "its day is before the change");
-    scene.assert_verified().await;
 }
 
 /// Another positive label from a day on.

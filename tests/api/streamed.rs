@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, Window, columns::Coded, lane::Placed};
+use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, Window, columns::Coded};
 use futures::TryStreamExt;
 use log::{cut::Cut, key::LogId, segment_item::Segment};
 use query::{Bounds, Format, Made, Query, Request, Said, Scan, What, Words};
@@ -27,7 +27,7 @@ on_both_engines!(
     Scene::on:
     what_is_streamed_is_what_is_made_as_a_whole,
     frames_of_a_large_day_are_small_and_together_the_same,
-    events_that_0_1_placed_come_before_all_others_of_their_day,
+    events_come_in_the_order_of_their_lanes,
     a_large_day_is_streamed_in_little_memory,
     a_stream_that_cannot_be_completed_ends_with_an_error,
     a_stream_holds_its_place_until_it_is_given_up,
@@ -45,8 +45,8 @@ pub(crate) fn query(table: &Arc<dyn Table>, bounds: Bounds) -> Query {
 }
 
 /// Puts a segment of predictions into a log.
-pub(crate) async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), placed: Placed, rows: usize) {
-    let segment = Segment { placed, ..packed(scene, (day, lane, seq), rows) };
+pub(crate) async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), rows: usize) {
+    let segment = packed(scene, (day, lane, seq), rows);
     scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
@@ -94,24 +94,16 @@ fn packed(scene: &Scene, (day, lane, seq): (&str, u8, u64), rows: usize) -> Segm
     Segment::pack(log, seq, appended_at, Vec::new(), &Columns { rows, columns }).unwrap()
 }
 
-/// Three days: a large one of four lanes, a small one, and one with some segments of 0.1.
+/// Three days: a large one of four lanes, a small one, and one of three.
 pub(crate) async fn filled(scene: &Scene, rows: usize) {
     for lane in 0..4 {
         for seq in 1..=4 {
-            put(scene, ("2026-06-01", lane, seq), Placed::ByKey, rows).await;
+            put(scene, ("2026-06-01", lane, seq), rows).await;
         }
     }
-    put(scene, ("2026-06-02", 0, 1), Placed::ByKey, 10).await;
-    for (lane, seq, placed) in [
-        (0, 1, Placed::ByKey),
-        (0, 2, Placed::ByBatch),
-        // A run of segments placed by key must not include others in between.
-        (0, 3, Placed::ByKey),
-        (1, 1, Placed::ByBatch),
-        (1, 2, Placed::ByKey),
-        (3, 1, Placed::ByBatch),
-    ] {
-        put(scene, ("2026-06-03", lane, seq), placed, rows).await;
+    put(scene, ("2026-06-02", 0, 1), 10).await;
+    for (lane, seq) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (3, 1)] {
+        put(scene, ("2026-06-03", lane, seq), rows).await;
     }
 }
 
@@ -230,7 +222,7 @@ async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
     assert!(error.to_string().contains("no event of the window has the tag `tag.planet`"), "{error}");
 }
 
-async fn events_that_0_1_placed_come_before_all_others_of_their_day(scene: Scene) {
+async fn events_come_in_the_order_of_their_lanes(scene: Scene) {
     filled(&scene, 20).await;
     let words = Words { from: "2026-06-03", columns: Some("key"), ..june() };
     for bounds in [WHOLE, STREAMED] {
@@ -239,7 +231,7 @@ async fn events_that_0_1_placed_come_before_all_others_of_their_day(scene: Scene
         let text = String::from_utf8(text).unwrap();
         let mut places: Vec<&str> = text.lines().skip(1).map(|line| &line[..3]).collect();
         places.dedup();
-        assert_eq!(places, ["0-2", "1-1", "3-1", "0-1", "0-3", "1-2"]);
+        assert_eq!(places, ["0-1", "0-2", "0-3", "1-1", "1-2", "3-1"]);
     }
 }
 
@@ -303,7 +295,7 @@ async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
 /// An answer with too many rows is not tried as a whole before.
 async fn what_is_streamed_is_read_once(scene: Scene) {
     for day in ["2026-06-01", "2026-06-02"] {
-        put(&scene, (day, 0, 1), Placed::ByKey, 100).await;
+        put(&scene, (day, 0, 1), 100).await;
     }
     // Rollups give the number of rows.
     scene.project().await;

@@ -378,7 +378,7 @@ pub(crate) async fn pipeline() -> Calls {
     let [ingesting, projecting, querying] = [ingests, projects, queries].map(seen);
     let plain: Arc<dyn Table> = Store::over(stored);
     for writer in [ingests, projects] {
-        layout::raise(&**writer, clock.now(), async || Ok(true)).await.unwrap();
+        layout::begin(&**writer, clock.now()).await.unwrap();
     }
     let workspace = ingest(Arc::clone(&ingesting), &clock).await;
     projector(Arc::clone(&projecting), &plain, &workspace, (&clock, &later)).await;

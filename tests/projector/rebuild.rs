@@ -1,7 +1,6 @@
 //! Rebuilds of a growing log, and of lost events.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -11,11 +10,7 @@ use std::{
 
 use catalog::ErasurePhase;
 use event::{Clock, ErrorKind, Kind};
-use log::{
-    active,
-    evaluated::{self, Content, OfGone},
-    key::{self, Projection},
-};
+use log::{active, key};
 use projector::{
     dlq::{self, DeadLetter, LetterState, Refused},
     erase::{self, carry_out},
@@ -39,7 +34,6 @@ on_both_engines!(
     a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out,
     a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back,
     an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out,
-    a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day,
 );
 
 fn pace() -> Pace {
@@ -156,54 +150,4 @@ async fn an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out(benc
     let done = carry().await.unwrap();
     assert_eq!((done.phase, done.rows), (ErasurePhase::Done, 2), "a prediction and its outcome");
     assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 2);
-}
-
-/// Rollup and parts of the day.
-async fn projections(bench: &Bench, version: u32) -> Vec<Item> {
-    let range = key::projections(bench.id(), version, day(), day());
-    let mut items: Vec<Item> = query_all(&*bench.table, Query::table(range)).await.unwrap();
-    items.retain(|item| {
-        let (_, projection) = key::parse_projection(&item.key).unwrap();
-        matches!(projection, Projection::Rollup | Projection::Breakdown(_))
-    });
-    items
-}
-
-/// States by sort key.
-async fn states(bench: &Bench, version: u32) -> BTreeMap<String, String> {
-    let items = projections(bench, version).await.into_iter();
-    items.map(|item| (item.key.sk.clone(), item.text("state").unwrap().to_owned())).collect()
-}
-
-async fn a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day(bench: Bench) {
-    bench.append_some().await;
-    bench.project(1).await;
-    let now = (states(&bench, 1).await, bench.evaluation(1).await.unwrap());
-    for item in projections(&bench, 1).await {
-        let state = item.text("state").unwrap();
-        let older = format!("{{\"v\":3,{}", state.split_once(',').unwrap().1);
-        bench.table.put(item.with("state", older), Condition::None).await.unwrap();
-    }
-    let head = evaluated::head(&*bench.table, bench.at(1)).await.unwrap();
-    let older = |state: &String| {
-        assert!(state.starts_with("{\"v\":6,") && state.contains("\"threshold\":0.5,"), "{state}");
-        state.replacen("{\"v\":6,", "{\"v\":1,", 1).replace("\"threshold\":0.5,", "")
-    };
-    let content = Content {
-        applied: head.applied.clone(),
-        rows: head.rows,
-        states: now.1.1.iter().map(older).collect(),
-        splits: Vec::new(),
-    };
-    evaluated::write(&*bench.table, bench.at(1), &head, content, OfGone::Refused).await.unwrap();
-    assert_eq!(bench.verify().await.older, 1);
-    bench.expire().await;
-    assert_ne!(
-        (states(&bench, 1).await, bench.evaluation(1).await.unwrap().1),
-        (now.0.clone(), now.1.1.clone())
-    );
-    rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
-    assert_eq!(states(&bench, 2).await, now.0);
-    assert_eq!(bench.evaluation(2).await.unwrap().1, now.1.1);
-    assert_eq!(bench.verify().await.faults, Vec::<String>::new());
 }

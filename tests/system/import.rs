@@ -356,49 +356,6 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
     );
 }
 
-/// A data folder that 0.1 wrote, with files that it imported: 40 rows, 10 of them of an unregistered release, then 20 rows and 5,
-/// with labels that were not normalised then.
-#[test]
-fn files_that_version_0_1_imported_add_nothing_but_what_became_good_since() {
-    let data = tempfile::tempdir().unwrap();
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/v0.1");
-    fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
-    assert_eq!(stored(data.path()).len(), 55);
-    let again = |name: &str, rejects: &str| {
-        let rejects = data.path().join(format!("{rejects}.ndjson"));
-        said(data.path(), &old.join(name), &["--rejects", rejects.to_str().unwrap()]).1
-    };
-    // It is another file by the rows that become good before it is imported again.
-    run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
-    for (name, first, then) in [
-        ("a.ndjson", "10 appended, 30 were there before", "0 appended, 40 were there before"),
-        ("b.csv", "0 appended, 20 were there before", "0 appended, 20 were there before"),
-        ("c.json", "0 appended, 5 were there before", "0 appended, 5 were there before"),
-    ] {
-        let said = again(name, &format!("{name}.1"));
-        assert!(said.contains(first), "{name}: {said}");
-        let said = again(name, &format!("{name}.2"));
-        assert!(said.contains(then), "{name}: {said}");
-    }
-    assert_eq!(stored(data.path()).len(), 65);
-    assert!(run_ok(data.path(), &["verify"]).contains("all as the log says"));
-}
-
-#[test]
-fn a_file_that_version_0_1_imported_is_known_before_and_after_a_row_of_it_becomes_good() {
-    let data = tempfile::tempdir().unwrap();
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/v0.1");
-    fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
-    let again = |rejects: &str| {
-        let rejects = data.path().join(format!("{rejects}.ndjson"));
-        said(data.path(), &old.join("a.ndjson"), &["--rejects", rejects.to_str().unwrap()]).1
-    };
-    assert!(again("1").contains("0 appended, 30 were there before"));
-    run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
-    assert!(again("2").contains("10 appended, 30 were there before"));
-    assert!(again("3").contains("0 appended, 40 were there before"));
-}
-
 #[test]
 fn an_import_that_was_killed_goes_on_where_it_ended() {
     let data = workspace();

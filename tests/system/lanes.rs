@@ -32,7 +32,6 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
         catalog.set_lanes(workspace.id(), LANES).await.unwrap();
     });
     run_ok(place, &["demo", "--until", "2013-04-04"]);
-    run_ok(place, &["upgrade"]);
     assert_eq!(partitions(place), ["", "/01", "/02", "/03"].map(str::to_owned).into());
     let verified = run_ok(place, &["verify"]);
     assert!(!verified.contains("FAULT"), "{verified}");

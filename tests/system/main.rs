@@ -36,7 +36,6 @@ mod reader;
 mod releases;
 mod report;
 mod roles;
-mod rolling;
 mod same_on_both;
 mod service;
 mod sql;

@@ -83,7 +83,7 @@ fn it_reads_the_segments_of_the_demo() {
 #[test]
 fn it_reads_a_segment_without_rows() {
     let data = tempfile::tempdir().unwrap();
-    let golden = std::fs::read(root().join("segment/tests/golden/segment-v1-empty.seg")).unwrap();
+    let golden = std::fs::read(root().join("segment/tests/golden/segment-empty.seg")).unwrap();
     for bytes in [segment::encode(&Columns::default()).unwrap(), golden] {
         let file = data.path().join("empty.seg");
         std::fs::write(&file, &bytes).unwrap();
@@ -94,7 +94,7 @@ fn it_reads_a_segment_without_rows() {
 #[test]
 fn it_refuses_damaged_segments() {
     let data = tempfile::tempdir().unwrap();
-    let golden = root().join("segment/tests/golden/segment-v1-one-row.seg");
+    let golden = root().join("segment/tests/golden/segment-one-row.seg");
     let good = std::fs::read(golden).unwrap();
     let file = data.path().join("damaged.seg");
     for at in 0..good.len() {

@@ -1,7 +1,7 @@
-//! A table that a newer Almanac wrote into is refused as a whole; what an older one left is read, and `almanac upgrade` writes it
-//! again while services go on.
+//! A table that a newer Almanac wrote into is refused as a whole. One of an older layout is served as it is, so that the older Almanac may
+//! come back, until `almanac upgrade` raises its layout and writes again what is in an older form, while services go on.
 
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use catalog::Catalog;
 use event::Id;
@@ -15,7 +15,7 @@ use crate::support::{Located, Place, Running, block_on, on_both_engines, run, ru
 
 on_both_engines!(
     a_table_of_a_newer_almanac_is_refused,
-    what_is_in_an_older_form_is_written_again,
+    an_older_layout_stays_until_it_is_raised,
     a_projector_of_an_older_almanac_is_replaced_first,
 );
 
@@ -70,72 +70,65 @@ fn a_table_of_a_newer_almanac_is_refused(place: &Place) {
     run_ok(place, &["verify"]);
 }
 
-/// Some days of flights, of which some items are put back into the forms of earlier versions.
+/// A table as the Almanac before this one leaves it, with a day that is pinned.
 fn older(place: &Place) -> Arc<dyn Table> {
     run_ok(place, &["demo", "--until", "2013-04-03"]);
     let table = table_of(place);
-    let workspace = workspace_of(&table);
-    let day = "2013-04-02".parse().unwrap();
-    let golden = |name: &str| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fold/src");
-        fs::read_to_string(folder.join(name)).unwrap().trim_end().to_owned()
-    };
-    // The golden states are of other events: only a fold of the log puts them right.
-    let rollup = get(&table, &key::rollup(&workspace, 1, day));
-    put(&table, rollup.with("state", golden("rollup/versions/golden/v1.txt")));
-    let evaluation = get(&table, &key::evaluation(&workspace, 1, day));
-    put(&table, evaluation.with("state", golden("evaluation/versions/golden/v1.json")));
-    put(&table, Item::new(key::lanes(&workspace)).with("v", 1).with("ver", 1).with("count", 1));
-    block_on(table.delete(&key::layout(), Condition::None)).unwrap();
+    let item = get(&table, &key::layout()).with("layout", 1).with("by", "0.0.1");
+    put(&table, item);
+    run_ok(place, &["workspace", "pin", FLIGHTS, "2013-04-01"]);
     table
 }
 
-fn what_is_in_an_older_form_is_written_again(place: &Place) {
+fn retention(table: &Arc<dyn Table>) -> (i64, usize, bool) {
+    let item = get(table, &key::retention(&workspace_of(table)));
+    let has_snapshots = item.attributes.contains_key("pinned_snapshots");
+    (item.int("v").unwrap(), item.list("pinned_days").unwrap().len(), has_snapshots)
+}
+
+fn an_older_layout_stays_until_it_is_raised(place: &Place) {
     let table = older(place);
-    let figures = || {
-        run_ok(place, &["query", "evaluations", "-w", FLIGHTS, "--from", "2013-04-01", "--to", "2013-04-03"])
-    };
-    let wrong = figures();
-    let planned = run_ok(place, &["upgrade", "--dry-run"]);
-    assert_eq!(
-        planned,
-        format!(
-            "{FLIGHTS}: lanes, version 1 to 2\n{FLIGHTS}: projections, in an older form from 2013-04-02 on\n\
-             2 to be written again in layout {LAYOUT} (layout 1, complete up to 0)\n"
-        )
-    );
-    assert_eq!(run_ok(place, &["upgrade", "--dry-run"]), planned, "nothing was changed");
-    assert!(run_ok(place, &["doctor"]).contains("almanac upgrade"), "doctor says so");
     let service = Running::start(place, &[], &[]);
-    let done = run_ok(place, &["upgrade", "--share", "1"]);
-    assert!(
-        done.contains("version 2 is read now") && done.ends_with(&format!("layout {LAYOUT}, complete\n")),
-        "{done}"
-    );
+    // What the one before knows is written as it wrote it, also by a service: it may come back.
+    assert_eq!(retention(&table), (1, 1, false));
+    run_ok(place, &["workspace", "pin", FLIGHTS, "2013-04-02"]);
+    assert_eq!(retention(&table), (1, 2, false));
+    assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1);
+    // What it does not know is refused.
+    let snapshot = ["snapshot", "create", "april", "-w", FLIGHTS];
+    let snapshot = [&snapshot[..], &["--from", "2013-04-01", "--to", "2013-04-02"]].concat();
+    let refused = run(place, &snapshot);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("call `almanac upgrade` first"), "{said}");
+    assert!(run_ok(place, &["doctor"]).contains("almanac upgrade"), "doctor says so");
+
+    let planned = run_ok(place, &["upgrade", "--dry-run"]);
+    let steps = format!("{FLIGHTS}: retention, version 1 to 2\n");
+    assert_eq!(planned, format!("{steps}layout 1 to {LAYOUT}, 1 items to be written again\n"));
+    assert_eq!(run_ok(place, &["upgrade", "--dry-run"]), planned, "nothing was changed");
+    assert_eq!(run_ok(place, &["upgrade"]), format!("{steps}layout {LAYOUT}\n"));
+    assert_eq!(retention(&table), (2, 2, true));
+    assert_eq!(run_ok(place, &["upgrade"]), format!("layout {LAYOUT}\n"), "it may be called again");
+    run_ok(place, &snapshot);
     service.stop();
+    // From now on the one before is refused, as a newer layout is here.
+    assert_eq!(block_on(layout::load(&*table)).unwrap().number, LAYOUT);
     assert!(!run_ok(place, &["verify"]).contains("FAULT"));
-    assert_ne!(figures(), wrong, "the figures are those of the log again");
-    let found = block_on(layout::load(&*table)).unwrap();
-    assert_eq!((found.number, found.complete), (LAYOUT, LAYOUT));
-    assert_eq!(run_ok(place, &["upgrade"]), format!("layout {LAYOUT}, complete\n"), "it may be called again");
-    assert!(run_ok(place, &["upgrade", "--dry-run"]).starts_with("nothing is in an older form"));
-    assert_eq!(get(&table, &key::lanes(&workspace_of(&table))).int("v").unwrap(), 2);
 }
 
 fn a_projector_of_an_older_almanac_is_replaced_first(place: &Place) {
     let table = older(place);
-    let workspace = workspace_of(&table);
     let now = event::Clock::system().now();
     let beat = Item::new(key::worker("old-one")).with("v", 1).with("beat", 7).with("at", now.micros());
-    let figures = ["shards", "dirty", "oldest_ms", "retries"];
-    put(&table, figures.into_iter().fold(beat, |item, figure| item.with(figure, 0)));
+    let beat =
+        ["shards", "dirty", "oldest_ms", "retries"].into_iter().fold(beat, |item, name| item.with(name, 0));
+    let beat = beat.with("layout", 1);
+    put(&table, beat.clone());
     let refused = run(place, &["upgrade"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        refused.status.code() == Some(2) && said.contains("at work: old-one; replace them first"),
-        "{said}"
-    );
-    assert_eq!(get(&table, &key::lanes(&workspace)).int("v").unwrap(), 1, "nothing was changed");
-    block_on(table.delete(&key::worker("old-one"), Condition::None)).unwrap();
-    run_ok(place, &["upgrade", "--share", "1"]);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("older Almanac are at work: old-one"), "{said}");
+    assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1, "nothing was changed");
+    put(&table, beat.with("at", now.plus_seconds(-90).micros()));
+    assert_eq!(run_ok(place, &["upgrade"]).lines().last().unwrap(), format!("layout {LAYOUT}"));
 }

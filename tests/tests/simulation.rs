@@ -118,7 +118,7 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
     // Things that never happen prove nothing.
     assert!(lanes.len() > 1 && refused > 0 && died > 0, "{lanes:?} lanes, {refused} refused, {died} died");
     assert!(withdrawn > 0 && handed > 0, "{withdrawn} taken back, {handed} handed over");
-    assert!(misplaced > 0, "lanes by batch, as 0.1 had them, are not found");
+    assert!(misplaced > 0, "lanes by batch are not found");
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }
 

@@ -255,15 +255,15 @@ fn sweep(status: &Status, alive: usize) -> Finding {
     }
 }
 
-/// Finding for data that may still be in the form of an older Almanac.
+/// Whether the table is still in the layout of an older Almanac.
 pub(super) fn layout(found: &Layout) -> Finding {
-    let said = format!("layout {}, complete up to {}", found.number, found.complete);
-    match found.complete == LAYOUT {
+    let said = format!("layout {}", found.number);
+    match found.number == LAYOUT {
         true => Finding::ok("layout", said),
         false => Finding::warning(
             "layout",
             said,
-            "`almanac upgrade --dry-run` says what is in an older form; `almanac upgrade` writes it again while services go on",
+            "`almanac upgrade` raises it once no older Almanac is to be started any more; `almanac upgrade --dry-run` says what it does",
         ),
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Delta {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) covered: Covered,
-    /// History of the logs that events were read from; `None` also for a day exported before this was noted.
+    /// Of events, the history of the logs that they were read from.
     pub(super) history: Option<String>,
     /// Erased keys in the rows.
     pub(super) erased: Erased,
@@ -227,8 +227,7 @@ impl Delta {
         format!("almanac/{}/{}", self.workspace.as_str(), self.name)
     }
 
-    /// Prefix of the name under which it notes the erasures; the id of the last erasure follows. Older versions note the turn
-    /// under the name without it.
+    /// What the name begins with under which it notes the erasures; the last one follows.
     fn of_erasures(&self) -> String {
         format!("{}/erasures/", self.app())
     }

@@ -35,7 +35,7 @@ fn digest(text: &str) -> String {
 pub(super) struct Erasures {
     /// Number of changes of the turn ([`log::erased::Turn`]); 0 if no key was ever erased.
     pub(super) turns: i64,
-    /// Last erasure; `None` also if it began before this was noted.
+    /// The last erasure.
     pub(super) last: Option<Id>,
 }
 

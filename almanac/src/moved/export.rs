@@ -15,7 +15,7 @@ use table::{Item, Key, Table, engine::Whole, text};
 use super::{
     chain::{self, Known, Link},
     files::{Files, SORTS, Sort},
-    manifest::{CHANGES, Manifest, Named, OF_WORKSPACE, Sum, WHOLE},
+    manifest::{Manifest, Named, Sum, VERSION},
     part::{Part, each, sum},
     shelf::Shelf,
 };
@@ -100,9 +100,9 @@ struct To<'a> {
 /// Finds the requested workspace.
 async fn named(table: Arc<dyn Table>, workspace: &str) -> Result<Named> {
     let found = layout::load(&*table).await?;
-    if found.complete < LAYOUT {
+    if found.number < LAYOUT {
         return Err(Error::invalid(
-            "a workspace leaves only a table that is upgraded as a whole: call `almanac upgrade` first",
+            "a workspace leaves only a table of the latest layout: call `almanac upgrade` first",
         ));
     }
     let workspace = Catalog::new(table).workspace(workspace).await?;
@@ -131,11 +131,7 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
     let [mut segments, mut others, mut gone] = SORTS.map(|sort| Files::new(to.shelf, sort));
     let base = to.row.first().map(|link| link.digest.clone());
     let mut manifest = Manifest {
-        version: match (&to.named, &base) {
-            (Some(_), _) => OF_WORKSPACE,
-            (None, Some(_)) => CHANGES,
-            (None, None) => WHOLE,
-        },
+        version: VERSION,
         base,
         workspace: to.named.clone(),
         at: at.to_string(),

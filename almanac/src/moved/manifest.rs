@@ -5,14 +5,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::Item;
 
-/// Version of a whole export.
-pub(super) const WHOLE: u32 = 1;
-
-/// Version of an incremental export. It has `base`, and its files may hold deleted keys.
-pub(super) const CHANGES: u32 = 2;
-
-/// Version of an export of one workspace. It has `workspace`, and `base` if it is incremental.
-pub(super) const OF_WORKSPACE: u32 = 3;
+/// The version of exports.
+pub(super) const VERSION: u32 = 1;
 
 /// Name of the manifest in the folder of an export.
 pub(super) const NAME: &str = "manifest.json";
@@ -23,7 +17,8 @@ pub(super) const NAME: &str = "manifest.json";
 pub(super) struct Manifest {
     /// Version of the format.
     pub(super) version: u32,
-    /// SHA-256 of the manifest of the base; a whole export has none.
+    /// The SHA-256 of the manifest of the export that this one goes on from, whose files may be of keys that are gone; a whole one
+    /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) base: Option<String>,
     /// Exported workspace; `None` for the whole table.
@@ -91,24 +86,14 @@ impl Manifest {
         }
         let wrong = |error| Error::invalid(format!("{NAME} is not that of an export")).because(error);
         let found: Versioned = serde_json::from_str(text).map_err(wrong)?;
-        if !(WHOLE..=OF_WORKSPACE).contains(&found.version) {
+        if found.version != VERSION {
             return Err(Error::invalid(format!(
-                "this is an export of version {}, this Almanac reads up to {OF_WORKSPACE}; use the one that wrote it, or a newer one",
+                "this is an export of version {}, this Almanac reads version {VERSION}; use the one that wrote it, or a newer one",
                 found.version
             )));
         }
         let manifest: Self = serde_json::from_str(text).map_err(wrong)?;
-        let is_of_workspace = found.version == OF_WORKSPACE;
-        if manifest.workspace.is_some() != is_of_workspace
-            || (!is_of_workspace && manifest.base.is_some() != (found.version == CHANGES))
-        {
-            let message = format!(
-                "{NAME} is of version {}: `base` belongs to version {CHANGES}, `workspace` to version {OF_WORKSPACE}",
-                found.version
-            );
-            return Err(Error::invalid(message));
-        }
-        // The manifest is untrusted input, so no name may lead out of the folder.
+        // Names come from a file that anyone may have written: none leads out of the folder.
         match manifest.files.iter().find(|file| !super::files::is_ours(&file.name)) {
             Some(file) => {
                 Err(Error::invalid(format!("{NAME} names {:?}, which is no file of an export", file.name)))
@@ -196,7 +181,7 @@ mod tests {
     fn golden_text() {
         let items = [Item::new(Key::new("p", "1")).with("n", 1), Item::new(Key::new("p", "2"))];
         let manifest = Manifest {
-            version: WHOLE,
+            version: VERSION,
             base: None,
             workspace: None,
             at: "2026-06-01T04:30:00Z".into(),
@@ -235,22 +220,17 @@ mod tests {
         }
         "#);
         assert_eq!(Manifest::parse(&manifest.text().unwrap()).unwrap(), manifest);
-        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 4");
-        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 4"));
-        let without = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 2");
-        assert!(Manifest::parse(&without).unwrap_err().to_string().contains("`base` belongs to version 2"));
-        let changes =
-            Manifest { version: CHANGES, base: Some(hex(&[9; 32])), files: vec![], ..manifest.clone() };
+        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 2");
+        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 2"));
+        let changes = Manifest { base: Some(hex(&[9; 32])), files: vec![], ..manifest.clone() };
         insta::assert_snapshot!("changes", changes.text().unwrap());
         assert_eq!(Manifest::parse(&changes.text().unwrap()).unwrap(), changes);
-        let named = Named { id: "2NBs0sLBnJxEcoDLgVnQdJkhEgV".into(), path: "flights/nyc".into(), layout: 3 };
-        let of_one = Manifest { version: OF_WORKSPACE, workspace: Some(named), ..changes.clone() };
+        let named = Named { id: "2NBs0sLBnJxEcoDLgVnQdJkhEgV".into(), path: "flights/nyc".into(), layout: 2 };
+        let of_one = Manifest { workspace: Some(named), ..changes.clone() };
         insta::assert_snapshot!("of_one", of_one.text().unwrap());
-        for one in [of_one.clone(), Manifest { base: None, ..of_one.clone() }] {
+        for one in [of_one.clone(), Manifest { base: None, ..of_one }] {
             assert_eq!(Manifest::parse(&one.text().unwrap()).unwrap(), one);
         }
-        assert!(Manifest::parse(&Manifest { workspace: None, ..of_one.clone() }.text().unwrap()).is_err());
-        assert!(Manifest::parse(&Manifest { version: CHANGES, ..of_one }.text().unwrap()).is_err());
         let out = manifest.text().unwrap().replace("items-00001", "../items-00001");
         assert!(Manifest::parse(&out).is_err());
     }

@@ -200,7 +200,7 @@ async fn claim(
 
 /// Refuses a table that an older Almanac, or a projector, may be writing to.
 async fn check(table: &dyn Table, clock: &Clock) -> Result<()> {
-    if layout::load(table).await?.complete < LAYOUT {
+    if layout::load(table).await?.number < LAYOUT {
         return Err(Error::invalid("the table is in an older layout: call `almanac upgrade` first"));
     }
     let now = clock.now();

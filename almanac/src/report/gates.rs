@@ -124,7 +124,7 @@ async fn failed(
         measured,
         champion,
         asker: NOBODY,
-        created_by: release.created_by.as_deref(),
+        created_by: Some(&release.created_by),
         approvals: &release.approvals,
     });
     Ok(failed.into_iter().map(|failed| format!("{}: {}", failed.gate, failed.reason)).collect())

@@ -216,9 +216,8 @@ mod tests {
         Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()
     }
 
-    /// What a program stored, a later one must read.
     #[test]
-    fn the_items_of_version_1_stay_readable() {
+    fn the_items_are_stored_so() {
         let (day, at) =
             ("2013-06-01".parse::<Day>().unwrap(), Timestamp::from_micros(1_370_131_230_000_000).unwrap());
         let created_at = Timestamp::from_micros(1_370_000_000_000_000).unwrap();

@@ -13,8 +13,8 @@ use table::{Item, Key, Query};
 use super::{CrossedRule, crossing::time};
 use crate::{Catalog, ToldDigest, digest};
 
-/// Version of the item. One of version 1 is of a crossing, and does not say so; digests of version 2 have one page.
-const ITEM_VERSION: i64 = 3;
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
 
 /// What an item says that it is of.
 const CROSSING: &str = "crossing";
@@ -244,19 +244,17 @@ impl Delivery {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        if !(1..ITEM_VERSION).contains(&item.int("v")?) {
-            item.check_version(ITEM_VERSION)?;
-        }
-        let of = match item.optional_text("of") {
-            None | Some(CROSSING) => Delivered::Crossing {
+        item.check_version(ITEM_VERSION)?;
+        let of = match item.text("of")? {
+            CROSSING => Delivered::Crossing {
                 rule: item.text("rule")?.to_owned(),
                 created_at: time(item, "created_at")?,
             },
-            Some(DIGEST) => {
-                let page = if item.int("v")? < 3 { 1 } else { item.int("page")? };
-                Delivered::Digest { page: u32::try_from(page).map_err(|_| item.corrupt("`page` is none"))? }
+            DIGEST => {
+                let page = u32::try_from(item.int("page")?);
+                Delivered::Digest { page: page.map_err(|_| item.corrupt("`page` is none"))? }
             }
-            Some(_) => return Err(item.corrupt("`of` is nothing that is posted")),
+            _ => return Err(item.corrupt("`of` is nothing that is posted")),
         };
         let state = item.text("state")?;
         let state = DeliveryState::ALL.into_iter().find(|known| known.name() == state);
@@ -355,13 +353,13 @@ mod tests {
         }
     }
 
-    /// What a program stored, a later one must read.
     #[test]
-    fn the_items_of_all_versions_stay_readable() {
+    fn its_items_are_stored_so() {
         let key = key::delivery(&id(), delivery().day, "auc-low", created_at(), "oncall");
         let stored = Item::new(key)
             .with("v", 1)
             .with("ver", 1)
+            .with("of", "crossing")
             .with("rule", "auc-low")
             .with("created_at", 1_370_000_000_000_000)
             .with("day", "2013-06-01")
@@ -372,20 +370,13 @@ mod tests {
             .with("due_at", 1_370_131_260_000_000)
             .with("GSI1PK", "deliveries")
             .with("GSI1SK", "1370131260000000");
-        assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
-        let second = stored.clone().with("v", 2).with("of", "crossing");
-        assert_eq!(Delivery::from_item(&second).unwrap(), delivery());
-        let stored = stored.with("v", 3).with("of", "crossing");
         assert_eq!(delivery().to_item(&id()), stored);
         assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
         assert!(Delivery::from_item(&stored.clone().with("of", "odd")).is_err());
-        assert!(Delivery::from_item(&stored.clone().with("v", 4)).is_err());
+        assert!(Delivery::from_item(&stored.clone().with("v", 2)).is_err());
         let digest = Delivery { of: Delivered::Digest { page: 1 }, ..delivery() };
         let item = digest.to_item(&id());
         assert_eq!(item.key, key::digest_delivery(&id(), digest.day, "oncall", 1));
-        let mut before = item.clone().with("v", 2);
-        before.attributes.remove("page");
-        assert_eq!(Delivery::from_item(&before).unwrap(), digest);
         let page = Delivery { of: Delivered::Digest { page: 2 }, ..delivery() };
         let of_page = page.to_item(&id());
         assert_eq!(of_page.key, key::digest_delivery(&id(), digest.day, "oncall", 2));

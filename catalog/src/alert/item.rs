@@ -8,11 +8,8 @@ use table::{Item, item::Value};
 
 use super::{AlertRule, Webhook};
 
-/// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
-/// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag; version 5 no digest;
-/// version 6 no time zone of one; version 7 no rule on the count of a tag, on what is missing of a release, or on the drift
-/// of what is live.
-pub(crate) const ITEM_VERSION: i64 = 8;
+/// Version of the item, and of the text of a rule in it.
+const ITEM_VERSION: i64 = 1;
 
 /// What the attributes of rules begin with; the name follows.
 const RULE: &str = "rule#";
@@ -20,7 +17,7 @@ const RULE: &str = "rule#";
 /// What those of webhooks begin with.
 const WEBHOOK: &str = "webhook#";
 
-/// Says that a rule was deleted. Programs that do not know it leave it out; the trail does not tell it.
+/// Says that a rule was deleted; the trail does not tell it.
 const HAD_RULES: &str = "had_rules";
 
 /// The alert rules and webhooks of a workspace as they are stored.
@@ -36,9 +33,7 @@ pub(super) struct Stored {
 
 impl Stored {
     pub(super) fn from_item(item: &Item) -> Result<Self> {
-        if !(1..ITEM_VERSION).contains(&item.int("v")?) {
-            item.check_version(ITEM_VERSION)?;
-        }
+        item.check_version(ITEM_VERSION)?;
         let had_rules = item.attributes.contains_key(HAD_RULES);
         let mut stored = Self { had_rules, ..Self::default() };
         for (name, value) in &item.attributes {
@@ -81,14 +76,6 @@ impl Stored {
             Ok(item.with(&format!("{RULE}{name}"), Value::M(fields.into())))
         })
     }
-}
-
-/// The item in today's form.
-///
-/// # Errors
-/// `Corrupt`.
-pub(crate) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
-    Stored::from_item(item)?.to_item(workspace)
 }
 
 fn rule_of(value: &Value) -> Option<AlertRule> {

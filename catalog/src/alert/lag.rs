@@ -99,7 +99,7 @@ mod tests {
 
     /// What a program stored, a later one must read.
     #[test]
-    fn the_item_of_version_1_stays_readable() {
+    fn the_item_is_stored_so() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let kinds = [("metrics", 0), ("outcomes", 0), ("predictions", 90), ("releases", 0)];
         let kinds = Value::M(kinds.map(|(kind, seconds)| (kind.to_owned(), Value::from(seconds))).into());

@@ -9,9 +9,8 @@ use event::{Day, Id, Result, Timestamp};
 use log::{erased::Surrogates, key};
 use table::{Condition, Item, Write, item::Value};
 
-/// Version of the item, and of one that takes values as well, which an older Almanac must not carry out.
+/// Version of the item.
 const ITEM_VERSION: i64 = 1;
-const WITH_VALUES_VERSION: i64 = 2;
 
 /// The most names of segments that an erasure tells which it could not read.
 pub const MAX_UNREADABLE: usize = 100;
@@ -90,15 +89,13 @@ pub struct Erasure {
     pub keys: Surrogates,
     /// Whether it takes scores, labels and values as well.
     pub with_values: bool,
-    /// Whether its item says that by an attribute too. One that was begun before items did stays as it is: the trail would tell of a change.
-    pub says_values: bool,
     /// How many keys it is of.
     pub count: u64,
     /// The surrogates, once nothing has the keys any more.
     pub surrogates: Vec<String>,
     /// What is still to be written again.
     pub left: BTreeSet<LeftOfErasure>,
-    /// The days that had one of the keys, until nothing has them any more; none, if an Almanac began it that did not note them.
+    /// The days that had one of the keys, until nothing has them any more.
     pub touched: BTreeSet<Day>,
     /// Days of which events were written again.
     pub days: u64,
@@ -134,7 +131,6 @@ impl Erasure {
             begun_at: now,
             phase: ErasurePhase::Waiting,
             with_values,
-            says_values: with_values,
             count: keys.len() as u64,
             keys,
             surrogates: Vec::new(),
@@ -163,14 +159,14 @@ impl Erasure {
     fn to_item(&self, ver: i64) -> Item {
         let texts = |texts: &[String]| Value::L(texts.iter().map(|text| text.as_str().into()).collect());
         let item = Item::new(key::erasure(&self.workspace, &self.id))
-            .with("v", if self.with_values { WITH_VALUES_VERSION } else { ITEM_VERSION })
+            .with("v", ITEM_VERSION)
             .with("ver", ver)
             .with("beats", self.beats)
             .with("reason", self.reason.as_str())
             .with("begun_at", self.begun_at.micros())
             .with("keys", self.count as i64)
             .with("phase", self.phase.name());
-        let item = if self.says_values { item.with(VALUES, Value::Bool(true)) } else { item };
+        let item = if self.with_values { item.with(VALUES, Value::Bool(true)) } else { item };
         let item = match self.phase {
             ErasurePhase::Done => item,
             _ => item.with("GSI1PK", key::OPEN_ERASURES).with("GSI1SK", self.id.as_str()),
@@ -209,10 +205,7 @@ impl Erasure {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        let with_values = item.int("v")? == WITH_VALUES_VERSION;
-        if !with_values {
-            item.check_version(ITEM_VERSION)?;
-        }
+        item.check_version(ITEM_VERSION)?;
         let (workspace, id) =
             key::parse_erasure(&item.key).ok_or_else(|| item.corrupt("its key is not one of an erasure"))?;
         let wrong = |name: &str| item.corrupt(format_args!("`{name}` is not what an erasure has"));
@@ -261,8 +254,7 @@ impl Erasure {
             begun_at: time(item, "begun_at")?,
             phase,
             keys,
-            with_values,
-            says_values: item.attributes.contains_key(VALUES),
+            with_values: item.attributes.contains_key(VALUES),
             count: u64::try_from(item.int("keys")?).map_err(|_| wrong("keys"))?,
             surrogates: texts("surrogates", item.attributes.get("surrogates"))?,
             left,
@@ -280,7 +272,7 @@ impl Erasure {
     }
 }
 
-/// The attribute by which the trail tells that values are erased; the version of the item, which it does not tell, keeps an older Almanac off.
+/// The attribute that says that values are erased as well.
 const VALUES: &str = "values";
 
 /// The attribute that holds what an open erasure has found. It is not told in the trail before the end.
@@ -357,15 +349,14 @@ mod tests {
             let told = format!("{:?}", erasure.to_item(1));
             assert_eq!(told.contains("loan-17"), phase.is_open(), "{told}");
             assert_eq!(told.contains("GSI1PK"), phase != ErasurePhase::Done);
-            // An item of a time at which none said it does not begin to.
-            assert!(!told.contains(VALUES), "{told}");
+            assert_eq!(told.contains(VALUES), erasure.with_values, "{told}");
         }
         let with_values = Erasure::new(&workspace, (&["b".into()], true), "letter 9", Timestamp::default());
         assert_eq!(read(&with_values), with_values);
         assert_eq!(with_values.to_item(1).attributes.get(VALUES), Some(&Value::Bool(true)));
         let item = erasure.to_item(1);
         for (name, value) in
-            [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 3.into())]
+            [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 2.into())]
         {
             assert!(Erasure::from_item(&item.clone().with(name, value)).is_err(), "{name}");
         }

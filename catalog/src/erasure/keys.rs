@@ -110,7 +110,7 @@ pub(super) struct Known {
     secret: Vec<u8>,
     /// The erasure that goes on.
     pub(super) open: Option<Id>,
-    /// The last one that was begun, as far as that was noted.
+    /// The last one that was begun.
     last: Option<Id>,
 }
 

@@ -155,7 +155,7 @@ async fn gates_and_approvals_stand_in_the_items_of_a_model_and_a_release() {
     assert_eq!(again.to_string(), "user:bob has not approved `v1` for production");
     let found = catalog.get(&at).await.unwrap();
     let AnyEntity::Release(with) = &found else { panic!("{found:?}") };
-    assert_eq!(with.created_by.as_deref(), Some("user:bob"));
+    assert_eq!(with.created_by, "user:bob");
     assert_eq!(
         with.approvals,
         [Approval { at: now, note: Some("Read.".into()), ..approval("production", "user:eve") }]

@@ -36,12 +36,11 @@ impl Spread {
         Self { cells: cells.collect(), std: (n > 0.0).then(|| (squares / n).sqrt()) }
     }
 
-    /// Takes stored distributions. It has no cells if an older version sketched one side in cells that do not match
-    /// those of the other.
+    /// Of stored ones.
     pub fn of<const MAX: usize>(reference: &Distribution<MAX>, window: &Distribution<MAX>) -> Self {
         let [one, other] = [reference, window].map(|side| side.numbers.extremes());
         let cells = reference.sketch.beside(&window.sketch, (one.0.min(other.0), one.1.max(other.1)));
-        Self { cells: cells.unwrap_or_default(), std: reference.numbers.std() }
+        Self { cells, std: Some(reference.numbers.std()) }
     }
 
     /// Takes cells, without a deviation.

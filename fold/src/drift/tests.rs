@@ -169,7 +169,7 @@ proptest! {
     fn a_bin_counts_what_lies_between_its_edges(reference in numbers(), window in numbers()) {
         let all = || reference.iter().chain(&window).copied();
         let extremes = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        let cells = sketched(&reference).beside(&sketched(&window), extremes).unwrap();
+        let cells = sketched(&reference).beside(&sketched(&window), extremes);
         let counts: Vec<Sides> = cells.iter().map(|cell| cell.n).collect();
         let of_reference = reference.len() as f64;
         let (ranges, found) = (bins(&counts, of_reference), in_bins(&counts, of_reference));
@@ -227,7 +227,7 @@ proptest! {
         let exact = Spread::of_numbers(&reference, &window);
         let all = || reference.iter().chain(&window).copied();
         let extremes = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        let cells = sketched(&reference).beside(&sketched(&window), extremes).unwrap();
+        let cells = sketched(&reference).beside(&sketched(&window), extremes);
         prop_assert!(cells.windows(2).all(|two| two[0].greatest <= two[1].least));
         let counted = |side: usize| cells.iter().map(|cell| cell.n[side]).sum::<u64>();
         prop_assert_eq!([counted(0), counted(1)], [reference.len() as u64, window.len() as u64]);

@@ -31,10 +31,8 @@ impl ReleaseEvaluation {
                 ]
             }
             Some(Measures::Multiclass(of)) => {
-                let classes = of.classes.iter();
-                let named = classes.clone().flat_map(|classes| &classes.names);
-                let named = named.map(|(name, counts)| (Some(name.clone()), *counts));
-                named.chain(classes.filter_map(|classes| Some((None, classes.rest?)))).collect()
+                let named = of.classes.names.iter().map(|(name, counts)| (Some(name.clone()), *counts));
+                named.chain(of.classes.rest.map(|rest| (None, rest))).collect()
             }
             _ => Vec::new(),
         }
@@ -53,9 +51,7 @@ impl ReleaseEvaluation {
                     (None, None, all.tn),
                 ]
             }
-            Some(Measures::Multiclass(of)) => {
-                of.classes.as_ref().map(|classes| classes.matrix(of.judged)).unwrap_or_default()
-            }
+            Some(Measures::Multiclass(of)) => of.classes.matrix(of.judged),
             _ => Vec::new(),
         };
         let taken = taken.into_iter().filter(|(.., count)| *count > 0);

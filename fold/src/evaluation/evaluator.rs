@@ -237,7 +237,7 @@ impl Evaluator {
         }
         let Buckets { buckets, outcomes, unmatched, .. } = self.finish_buckets();
         let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
-        Evaluation { releases, splits: rows, outcomes: Some(outcomes), unmatched: Some(unmatched) }
+        Evaluation { releases, splits: rows, outcomes, unmatched }
     }
 
     /// Returns the results by bucket.

@@ -156,8 +156,8 @@ impl MulticlassJudge {
             judged: tally.judged(),
             correct: tally.correct(),
             accuracy: ratio(tally.correct(), tally.judged()),
-            classes: Some(tally.classes()),
-            scores: Some(probabilities.judge()),
+            classes: tally.classes(),
+            scores: probabilities.judge(),
         })
     }
 
@@ -180,8 +180,8 @@ impl RegressionJudge {
             mae,
             rmse,
             bias,
-            detail: Some(detail),
-            bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
+            detail,
+            bounds: intervals.map(|intervals| intervals.judge()).unwrap_or_default(),
             level: if let [level] = levels[..] { level } else { None },
         })
     }
@@ -292,7 +292,7 @@ impl BinaryJudge {
             brier: probabilities.brier(),
             ece: probabilities.ece(),
             calibration: probabilities.calibration(),
-            ranks: Some(ranks),
+            ranks,
             costs: self.costs,
             worth,
         };

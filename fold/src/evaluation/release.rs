@@ -128,7 +128,7 @@ impl Release {
         let (measures, singles) = self.judge.map(|judge| judge.finish(options.tested)).unzip();
         let mut evaluation = ReleaseEvaluation {
             predictions: self.predictions,
-            repeated: Some(self.repeated),
+            repeated: self.repeated,
             erased: self.erased,
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),

@@ -63,11 +63,11 @@ impl LoggedStatistic {
         let found = match self {
             Self::Mean => numbers.mean(),
             Self::Sum => numbers.sum(),
-            Self::Min => Some(numbers.min),
-            Self::Max => Some(numbers.max),
-            Self::Last => Some(series.last),
+            Self::Min => numbers.min,
+            Self::Max => numbers.max,
+            Self::Last => series.last,
         };
-        found.filter(|value| value.is_finite())
+        Some(found).filter(|value| value.is_finite())
     }
 }
 

@@ -55,7 +55,7 @@ impl Evidence {
     pub(super) fn of_errors(of: &Regression) -> Option<Self> {
         let (mae, rmse) = (of.mae?, of.rmse?);
         let n = of.judged as f64;
-        let squares = of.detail.as_ref().and_then(|detail| detail.mse).unwrap_or(rmse * rmse);
+        let squares = of.detail.mse.unwrap_or(rmse * rmse);
         Some(Self::Mean { n: of.judged, sum: n * mae, squares: n * squares })
     }
 

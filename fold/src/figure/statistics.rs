@@ -20,7 +20,7 @@ impl Statistic {
     /// Returns the figure of these numbers; `None` if not finite or unknown.
     pub fn of<const MAX: usize>(&self, numbers: &Distribution<MAX>) -> Option<f64> {
         let found = match self.getter {
-            StatisticGetter::Numbers(read) => read(&numbers.numbers),
+            StatisticGetter::Numbers(read) => Some(read(&numbers.numbers)),
             StatisticGetter::Quantile(q) => numbers.quantile(q).map(|quantile| quantile.value),
         };
         found.filter(|found| found.is_finite())
@@ -30,9 +30,9 @@ impl Statistic {
 /// Reader of a figure of numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum StatisticGetter {
-    /// Figure of their count, sums and extremes.
-    Numbers(fn(&NumberRollup) -> Option<f64>),
-    /// Quantile at this share, if there is a sketch.
+    /// From their count, sums and extremes.
+    Numbers(fn(&NumberRollup) -> f64),
+    /// The quantile of this share, where there is a sketch.
     Quantile(f64),
 }
 
@@ -40,14 +40,14 @@ pub enum StatisticGetter {
 pub static STATISTICS: &[Statistic] = &[
     numbers("mean", NumberRollup::mean),
     numbers("std", NumberRollup::std),
-    numbers("min", |of| Some(of.min)),
+    numbers("min", |of| of.min),
     quantile("p50", 0.5),
     quantile("p90", 0.9),
     quantile("p99", 0.99),
-    numbers("max", |of| Some(of.max)),
+    numbers("max", |of| of.max),
 ];
 
-const fn numbers(name: &'static str, read: fn(&NumberRollup) -> Option<f64>) -> Statistic {
+const fn numbers(name: &'static str, read: fn(&NumberRollup) -> f64) -> Statistic {
     Statistic { name, getter: StatisticGetter::Numbers(read) }
 }
 

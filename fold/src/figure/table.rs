@@ -76,7 +76,7 @@ pub static FIGURES: &[Figure] = &[
     count("wins", |row| Some(row.release?.record.wins)),
     count("losses", |row| Some(row.release?.record.losses)),
     count("ties", |row| Some(row.release?.record.ties)),
-    count("repeated", |row| row.release?.repeated),
+    count("repeated", |row| Some(row.release?.repeated)),
     count("erased", |row| Some(row.release?.erased)),
     count("unmatched", |row| row.unmatched).main(),
     text("definition_from", |row| row.release?.defined_from.map(|day| day.to_string())),
@@ -218,7 +218,7 @@ fn divided(row: &Row<'_>, figure: fn(&Confusion) -> Option<f64>, zero: f64) -> O
 fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
     match row.measures()? {
         Measures::Binary(of) => of.confusion.balanced_accuracy(),
-        Measures::Multiclass(of) => recalls(of.classes.as_ref()?),
+        Measures::Multiclass(of) => recalls(&of.classes),
         Measures::Regression(_) => None,
     }
 }
@@ -239,15 +239,15 @@ fn multiclass<'a>(row: &Row<'a>) -> Option<&'a Multiclass> {
 }
 
 fn classes<'a>(row: &Row<'a>) -> Option<&'a Classes> {
-    multiclass(row)?.classes.as_ref()
+    Some(&multiclass(row)?.classes)
 }
 
 fn ranks<'a>(row: &Row<'a>) -> Option<&'a Ranks> {
-    row.binary()?.ranks.as_ref()
+    Some(&row.binary()?.ranks)
 }
 
 fn scores(row: &Row<'_>) -> Option<ClassScores> {
-    multiclass(row)?.scores
+    Some(multiclass(row)?.scores)
 }
 
 fn top_accuracy(row: &Row<'_>, at: usize) -> Option<f64> {
@@ -261,7 +261,7 @@ fn top_evidence(row: &Row<'_>, at: usize) -> Option<Evidence> {
 }
 
 fn bounds(row: &Row<'_>) -> Option<Bounds> {
-    regression(row)?.bounds
+    Some(regression(row)?.bounds)
 }
 
 /// Returns the mean of the losses of both ends as quantiles, which enclose the nominal share of the intervals.
@@ -281,7 +281,7 @@ fn regression<'a>(row: &Row<'a>) -> Option<&'a Regression> {
 }
 
 fn detail<'a>(row: &Row<'a>) -> Option<&'a ErrorDetail> {
-    regression(row)?.detail.as_ref()
+    Some(&regression(row)?.detail)
 }
 
 const fn text(name: &'static str, read: fn(&Row<'_>) -> Option<String>) -> Figure {

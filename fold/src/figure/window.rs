@@ -56,7 +56,7 @@ impl Windowed {
             self.matrices += u64::from(of.confusion.n() > 0);
         }
         let classes =
-            if let Some(Measures::Multiclass(of)) = &day.measures { of.classes.as_ref() } else { None };
+            if let Some(Measures::Multiclass(of)) = &day.measures { Some(&of.classes) } else { None };
         let classes =
             classes.filter(|classes| merge.and_then(Merge::of_classes).is_some() && classes.rest.is_none());
         if let Some(classes) = classes {

@@ -1,9 +1,6 @@
 use std::collections::BTreeSet;
 
-use event::{
-    Columns,
-    lane::{Place, Placed},
-};
+use event::{Columns, lane::Place};
 use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -107,18 +104,6 @@ fn the_lane_and_the_sequence_decide_ties() {
         |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
     assert_eq!(winner(&[place(0, 2), place(0, 10)]), at(1, 0));
     assert_eq!(winner(&[place(1, 1), place(0, 99)]), at(0, 0));
-}
-
-/// Events that 0.1 stored precede all that are placed by key, in any lane.
-#[test]
-fn what_was_placed_by_its_batch_is_earlier_than_what_was_placed_by_its_key() {
-    let columns = testing::predictions(&[prediction("r", "a", 1)], true);
-    let by_batch = Place { placed: Placed::ByBatch, lane: 3, seq: 99 };
-    let segments = [
-        LogSegment { place: Place::of(0, 1), columns: &columns },
-        LogSegment { place: by_batch, columns: &columns },
-    ];
-    assert_eq!(outcomes_of(&join(&segments, &[]).unwrap()), [(at(0, 0), None)]);
 }
 
 #[test]
@@ -261,12 +246,6 @@ fn naive(
     distinct.into_iter().map(|(place, row)| (place.1, row.release, judge(row))).collect()
 }
 
-/// Returns a place: lanes 0 to 2 are placed by batch, before lanes 3 to 5, which are placed by key.
-fn place(lane: u8, seq: u64) -> Place {
-    let placed = if lane < 3 { Placed::ByBatch } else { Placed::ByKey };
-    Place { placed, lane: lane % 3, seq }
-}
-
 fn places<T: Clone>(segments: &[(u8, Vec<T>)]) -> Vec<(At, T)> {
     let rows = segments.iter().enumerate().flat_map(|(segment, (lane, rows))| {
         rows.iter().enumerate().map(move |(row, value)| {
@@ -301,9 +280,9 @@ proptest! {
         let left: Vec<Columns> = predictions.iter().map(|(_, rows)| testing::predictions(rows, coded)).collect();
         let right: Vec<Columns> = outcomes.iter().map(|(_, rows)| testing::outcomes(rows, !coded)).collect();
         let left_log: Vec<LogSegment<'_>> = left.iter().zip(&predictions).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { place: place(*lane, 100 - at as u64), columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: Place::of(*lane, 100 - at as u64), columns }).collect();
         let right_log: Vec<LogSegment<'_>> = right.iter().zip(&outcomes).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { place: place(*lane, 100 - at as u64), columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: Place::of(*lane, 100 - at as u64), columns }).collect();
         let joined = join(&left_log, &right_log).unwrap();
         let found: Vec<_> = joined.pairs.iter()
             .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))

@@ -142,8 +142,8 @@ impl Sums {
         let n = self.all.len() as u64;
         let squares = self.square.scaled_mean(n);
         let rmse = squares.and_then(Scaled::root);
-        let spread = self.real.variance(n.max(1)).map(|(_, deviation)| deviation);
-        let r2 = rmse.zip(spread.filter(|spread| *spread > 0.0)).map(|(rmse, spread)| {
+        let (_, spread) = self.real.variance(n.max(1));
+        let r2 = rmse.filter(|_| spread > 0.0).map(|rmse| {
             let share = rmse / spread;
             1.0 - share * share
         });

@@ -8,20 +8,13 @@ use super::{Measure, Meeting, SoFar, in_order, sequence::Sequence, so_far, take}
 /// [`head_to_head`](super::head_to_head) computes from all days up to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ongoing {
-    /// Courses by the place in [`Measure::ALL`]; `None` from the first meeting on for which the measure is undefined.
-    courses: [Option<Course>; Measure::ALL.len()],
-}
-
-/// Advantages so far by one measure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Course {
-    // Older items also have a flag here: the bounds ever excluded zero.
-    sequence: Sequence,
+    /// The advantages by each measure so far, by the place in [`Measure::ALL`]; `None` from the first meeting on that has none of the measure.
+    courses: [Option<Sequence>; Measure::ALL.len()],
 }
 
 impl Default for Ongoing {
     fn default() -> Self {
-        Self { courses: Measure::ALL.map(|_| Some(Course::default())) }
+        Self { courses: Measure::ALL.map(|_| Some(Sequence::default())) }
     }
 }
 
@@ -30,11 +23,11 @@ impl Ongoing {
     pub fn add(&mut self, mut met: Vec<Meeting>) {
         in_order(&mut met);
         for (measure, kept) in Measure::ALL.iter().zip(&mut self.courses) {
-            let Some(course) = kept else { continue };
+            let Some(sequence) = kept else { continue };
             let has_all = met.iter().all(|met| {
                 let advantage = measure.of(met);
                 if let Some(advantage) = advantage {
-                    take(&mut course.sequence, advantage);
+                    take(sequence, advantage);
                 }
                 advantage.is_some()
             });
@@ -47,9 +40,9 @@ impl Ongoing {
     /// Returns the measure of the advantage, and the advantage so far.
     pub fn says(&self) -> (Measure, SoFar) {
         let mut courses = Measure::ALL.into_iter().zip(&self.courses);
-        let found = courses.find_map(|(measure, course)| Some((measure, course.as_ref()?)));
+        let found = courses.find_map(|(measure, sequence)| Some((measure, sequence.as_ref()?)));
         match found {
-            Some((measure, course)) => (measure, so_far(&course.sequence)),
+            Some((measure, sequence)) => (measure, so_far(sequence)),
             None => (Measure::Wins, so_far(&Sequence::default())),
         }
     }

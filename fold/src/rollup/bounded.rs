@@ -79,9 +79,9 @@ impl<T: Optional> Cell for Option<T> {
 /// frequent.) (The k least hashes of Cohen and Kaplan, "Summarizing data using bottom-k sketches", 2007, with a
 /// budget in the place of k.)
 ///
-/// Written as `{"names":{...}}`; if some did not fit, with `"beyond"`, the hash of the first of them in hexadecimal,
-/// and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a change of one
-/// of them makes a new version of the state. A text of another version is fitted when it is read.
+/// Written as `{"names":{...}}`, when some did not fit with `"beyond"`, the hash of the first of them
+/// in hexadecimal, and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a
+/// change of one of them makes a new version of the state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text<V>", bound(deserialize = "V: Cell + Deserialize<'de>"))]
 pub struct Bounded<V, const BUDGET: usize> {
@@ -278,14 +278,7 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
             (None, None) => None,
             _ => return Err("`beyond` and `others` come together".into()),
         };
-        let mut all = Self { names: text.names, rest };
-        let beyond = all.rest.as_ref().map(|rest| rest.beyond);
-        let is_kept = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-        // Older versions hashed and weighed differently. Names that no longer fit go to the rest.
-        if all.names_weight() > BUDGET || !all.names.keys().all(is_kept) {
-            all.fit();
-        }
-        Ok(all)
+        Ok(Self { names: text.names, rest })
     }
 }
 
@@ -340,10 +333,6 @@ mod tests {
         let text = serde_json::to_string(&many).unwrap();
         assert_eq!(serde_json::from_str::<Few>(&text).unwrap(), many);
         assert!(text.len() <= Few::MAX_TEXT);
-        // A name that it would not keep is added to the rest.
-        let beyond = r#"{"names":{"a":2},"beyond":"0000000000000000","others":1}"#;
-        let fitted = serde_json::from_str::<Few>(beyond).unwrap();
-        assert_eq!((fitted.names().len(), fitted.others()), (0, Some(&3)));
         for wrong in [
             r#"{"names":{"a":2},"beyond":"1","others":1}"#,
             r#"{"names":{},"others":1}"#,
@@ -362,17 +351,6 @@ mod tests {
         }
         let huge = few(&["x".repeat(1000)]);
         assert_eq!((huge.names().len(), huge.others()), (0, Some(&1)));
-    }
-
-    #[test]
-    fn what_fitted_another_budget_is_fitted_again() {
-        let mut wide = Bounded::<u64, 1000>::default();
-        (0..100).for_each(|n| wide.add(&format!("name {n}"), &1));
-        let text = serde_json::to_string(&wide).unwrap();
-        let read = serde_json::from_str::<Few>(&text).unwrap();
-        let names: Vec<String> = (0..100).map(|n| format!("name {n}")).collect();
-        assert_eq!(read, few(&names), "as if it had always been so narrow");
-        assert!(serde_json::to_string(&read).unwrap().len() <= Few::MAX_TEXT);
     }
 
     fn name() -> impl Strategy<Value = String> {

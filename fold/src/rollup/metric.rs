@@ -26,8 +26,7 @@ pub struct Series {
     pub last_at: i64,
     /// Last measured value; among several at the same instant that of the later event.
     pub last: f64,
-    /// Place of that event; `None` if an older version stored it, which precedes all known places.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where that event stands; `None` as long as there is none.
     pub last_in: Option<EventPlace>,
 }
 
@@ -49,9 +48,7 @@ impl Series {
 
     #[inline]
     fn latest(&mut self, at: i64, value: f64, place: Option<EventPlace>) {
-        let order = at.cmp(&self.last_at).then_with(|| place.cmp(&self.last_in));
-        // Between two without a place the greater value wins, so that the order of merging does not matter.
-        if order.then_with(|| value.total_cmp(&self.last)).is_gt() {
+        if (at, place) > (self.last_at, self.last_in) {
             (self.last_at, self.last, self.last_in) = (at, value, place);
         }
     }

@@ -55,15 +55,13 @@ pub(crate) struct Moments {
     upper: Pair,
     /// Sums of the group below; `None` as long as all numbers are of one group.
     lower: Option<Pair>,
-    /// False for version 1, which kept no sums of squares.
-    has_squares: bool,
 }
 
-/// Stored form. A sum is in the number's own units, whatever its group.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// As they are written. A sum is in the number's own units, whatever its group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Text {
-    sum: Option<String>,
-    squares: Option<String>,
+    sum: String,
+    squares: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     low: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,12 +88,7 @@ fn group_of(field: i32) -> i32 {
 impl Moments {
     /// Creates the sums of no numbers.
     pub(crate) const fn empty() -> Self {
-        Self {
-            top: NONE,
-            upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO },
-            lower: None,
-            has_squares: true,
-        }
+        Self { top: NONE, upper: Pair { sum: Sum::ZERO, squares: Squares::ZERO }, lower: None }
     }
 
     /// Returns whether there are numbers of different groups.
@@ -182,14 +175,11 @@ impl Moments {
         libm::scalbn(self.upper.sum.value(&lower.sum) / n as f64, self.power())
     }
 
-    /// Returns the population variance, and its square root, which may be finite even if the variance is not.
-    pub(crate) fn variance(&self, n: u64) -> Option<(f64, f64)> {
-        if !self.has_squares {
-            return None;
-        }
+    /// The population variance, and its square root, which may be finite where the variance is not.
+    pub(crate) fn variance(&self, n: u64) -> (f64, f64) {
         let lower = self.lower.unwrap_or_default();
         let variance = variance(n, (&self.upper.sum, &lower.sum), (&self.upper.squares, &lower.squares));
-        Some((libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power())))
+        (libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power()))
     }
 
     /// Returns the power of two that sums of numbers are scaled by.
@@ -201,45 +191,29 @@ impl Moments {
         let power = self.power();
         let low = |text: &dyn Fn(&Pair) -> String| self.lower.as_ref().map(text);
         Text {
-            sum: Some(self.upper.sum.text(power)),
-            squares: self.has_squares.then(|| self.upper.squares.text(2 * power)),
+            sum: self.upper.sum.text(power),
+            squares: self.upper.squares.text(2 * power),
             low: low(&|pair| pair.sum.text(power - POWERS)),
-            low_squares: low(&|pair| pair.squares.text(2 * (power - POWERS))).filter(|_| self.has_squares),
+            low_squares: low(&|pair| pair.squares.text(2 * (power - POWERS))),
         }
     }
 
-    /// Reads the sums of numbers of which `greatest` is the greatest in size. Version 2 wrote no low sums; one of its
-    /// sums that reaches below the units of the group is split. `None` if it recorded a sum as too large. Version 1
-    /// wrote no squares.
-    pub(super) fn read(text: &Text, greatest: f64) -> Result<Option<Self>, String> {
-        let Some(sum) = &text.sum else { return Ok(None) };
+    /// Reads the sums of numbers of which `greatest` is the greatest in size.
+    pub(super) fn read(text: &Text, greatest: f64) -> Result<Self, String> {
         let top = if greatest == 0.0 || !greatest.is_finite() { NONE } else { group(greatest) };
-        let has_squares = text.squares.is_some();
-        let mut moments = Self { top, has_squares, ..Self::empty() };
+        let moments = Self { top, ..Self::empty() };
         let power = moments.power();
-        let (sum, low_sum) = Sum::read(sum, power)?;
-        let (squares, low_squares) = squares_of(text.squares.as_deref(), 2 * power)?;
-        moments.upper = Pair { sum, squares };
-        let rest = Pair { sum: low_sum, squares: low_squares };
-        moments.lower = match (&text.low, &text.low_squares) {
-            (None, None) => (rest != Pair::default()).then_some(rest),
-            (Some(low), low_squares) if rest == Pair::default() && low_squares.is_some() == has_squares => {
-                let (sum, below) = Sum::read(low, power - POWERS)?;
-                let (squares, more_below) = squares_of(low_squares.as_deref(), 2 * (power - POWERS))?;
-                if (below, more_below) != (Sum::ZERO, Squares::ZERO) {
-                    return Err("a low sum reaches below its group".into());
-                }
-                Some(Pair { sum, squares })
-            }
+        let pair = |sum: &str, squares: &str, power: i32| {
+            Ok::<_, String>(Pair { sum: Sum::read(sum, power)?, squares: Squares::read(squares, 2 * power)? })
+        };
+        let upper = pair(&text.sum, &text.squares, power)?;
+        let lower = match (&text.low, &text.low_squares) {
+            (None, None) => None,
+            (Some(sum), Some(squares)) => Some(pair(sum, squares, power - POWERS)?),
             _ => return Err("`low` and `low_squares` come together".into()),
         };
-        Ok(Some(moments))
+        Ok(Self { upper, lower, ..moments })
     }
-}
-
-/// Reads the sum of squares, if present.
-fn squares_of(text: Option<&str>, power: i32) -> Result<(Squares, Squares), String> {
-    text.map_or(Ok((Squares::ZERO, Squares::ZERO)), |text| Squares::read(text, power))
 }
 
 impl Default for Moments {
@@ -250,17 +224,13 @@ impl Default for Moments {
 
 impl Merge for Moments {
     fn merge(&mut self, other: &Self) {
-        let has_squares = self.has_squares && other.has_squares;
         if other.top == NONE {
-            self.has_squares = has_squares;
             return;
         }
         if self.top == NONE {
             self.clone_from(other);
-            self.has_squares = has_squares;
             return;
         }
-        self.has_squares = has_squares;
         if other.lower.is_some() {
             self.lower.get_or_insert_default();
         }

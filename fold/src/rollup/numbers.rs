@@ -17,9 +17,9 @@ pub const SCORE_BINS: usize = 20;
 pub struct NumberRollup {
     /// Number of numbers.
     pub n: u64,
-    /// Their sums; `None` if version 2 found one of them too large.
-    moments: Option<Moments>,
-    /// Minimum; negative zero is less than zero. Infinite without numbers.
+    /// Their sums.
+    moments: Moments,
+    /// The least one; negative zero is less than zero. Infinite when there is no number.
     pub min: f64,
     /// Maximum; zero is greater than negative zero.
     pub max: f64,
@@ -37,8 +37,7 @@ struct Text {
 
 impl Serialize for NumberRollup {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let moments = self.moments.as_ref().map(Moments::text).unwrap_or_default();
-        Text { n: self.n, moments, min: self.min, max: self.max }.serialize(serializer)
+        Text { n: self.n, moments: self.moments.text(), min: self.min, max: self.max }.serialize(serializer)
     }
 }
 
@@ -55,7 +54,7 @@ impl TryFrom<Text> for NumberRollup {
 impl NumberRollup {
     /// Creates a rollup without numbers, and so without extremes. It is never stored: see [`Self::some`].
     pub(super) const fn empty() -> Self {
-        Self { n: 0, moments: Some(Moments::empty()), min: f64::INFINITY, max: f64::NEG_INFINITY }
+        Self { n: 0, moments: Moments::empty(), min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 
     /// Returns itself, if there was a number.
@@ -68,26 +67,26 @@ impl NumberRollup {
         (self.min, self.max)
     }
 
-    /// Returns the arithmetic mean: the sum, rounded, divided by the count. Numbers smaller than 2^-128 of the
-    /// greatest may be left out of the sum.
-    pub fn mean(&self) -> Option<f64> {
-        self.moments.as_ref().map(|moments| moments.mean(self.n))
+    /// The arithmetic mean: the sum, rounded, divided by the count. Numbers smaller than 2^-128 of the greatest
+    /// may be left out of the sum.
+    pub fn mean(&self) -> f64 {
+        self.moments.mean(self.n)
     }
 
-    /// Returns the sum, rounded once; infinite if it is too large for a double.
-    pub fn sum(&self) -> Option<f64> {
-        self.moments.as_ref().map(|moments| moments.mean(1))
+    /// The sum, rounded once; infinite where it is too large for a double.
+    pub fn sum(&self) -> f64 {
+        self.moments.mean(1)
     }
 
-    /// Returns the population variance, the mean squared distance from the mean (divided by the count, not by one
-    /// less). The sums are exact, so nothing cancels. It may be too large for a double.
-    pub fn variance(&self) -> Option<f64> {
-        Some(self.moments.as_ref()?.variance(self.n)?.0)
+    /// The population variance, that is the mean squared distance from the mean (divided by the count,
+    /// not by one less). The sums are exact, so nothing cancels. It may be too large for a double.
+    pub fn variance(&self) -> f64 {
+        self.moments.variance(self.n).0
     }
 
-    /// Returns the population standard deviation; `None` like the variance if version 1 kept no squares.
-    pub fn std(&self) -> Option<f64> {
-        Some(self.moments.as_ref()?.variance(self.n)?.1)
+    /// The population standard deviation.
+    pub fn std(&self) -> f64 {
+        self.moments.variance(self.n).1
     }
 
     #[inline]
@@ -106,16 +105,12 @@ impl NumberRollup {
     /// Adds a number without counting it.
     #[inline]
     pub(super) fn add_sums(&mut self, number: f64) {
-        if let Some(moments) = &mut self.moments {
-            moments.add(number);
-        }
+        self.moments.add(number);
     }
 
     /// Adds the sum of numbers of one exponent, and that of their squares, in units of their last place.
     pub(super) fn add_whole(&mut self, sum: i128, squares: u128, exponent: i32) {
-        if let Some(moments) = &mut self.moments {
-            moments.add_whole(sum, squares, exponent);
-        }
+        self.moments.add_whole(sum, squares, exponent);
     }
 
     /// Extends the extremes. `f64::min` may return either of two zeros; a total order is unique.
@@ -133,10 +128,7 @@ impl NumberRollup {
 impl Merge for NumberRollup {
     fn merge(&mut self, other: &Self) {
         self.n = self.n.saturating_add(other.n);
-        match (&mut self.moments, &other.moments) {
-            (Some(moments), Some(more)) => moments.merge(more),
-            _ => self.moments = None,
-        }
+        self.moments.merge(&other.moments);
         self.widen(other.min, other.max);
     }
 }
@@ -150,7 +142,7 @@ impl NumberRollup {
 
     /// Returns an upper bound of its bytes, never less than that of fewer numbers.
     pub(super) fn weight(&self) -> usize {
-        match self.moments.as_ref().is_some_and(Moments::is_wide) {
+        match self.moments.is_wide() {
             true => Self::MAX_TEXT,
             false => Self::OTHER_TEXT + moments::NARROW_TEXT,
         }

@@ -1,22 +1,17 @@
-//! Text of a sketch: integers in digits of base 64, the least first, five bits a digit; the sixth bit is set if
-//! another digit follows. First the level, then the number of zeros; then for each cell its difference from the last
-//! one (for the first one itself, as twice its size, plus one below zero), and its count. Without numbers it is
-//! empty.
-//!
-//! Version 2 wrote arrays of numbers, which are read as [`OldCells`].
-
-use std::fmt;
+//! The text of a sketch: whole numbers in digits of base 64, the least first, five bits a digit; the sixth
+//! bit says that another digit follows. First the level, then how many zeros there are; then for each
+//! cell by how much its number is greater than the last one (the first one itself, as twice its size, plus
+//! one below zero), and its count. Without a number it is empty.
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, SeqAccess, Unexpected, Visitor},
+    de::{Error, Unexpected},
 };
 
 use super::{
-    Cells, Sketch,
+    Sketch,
     axis::{number, place},
     near::{COARSEST, Near},
-    old::OldCells,
 };
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -24,10 +19,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// Maximum number of digits of a number.
 const MAX_DIGITS: usize = 13;
 
-/// Text of a sketch with mixed cells.
-const MIXED: &str = "?";
-
-/// Returns the number of digits of a number.
+/// How many digits a number has.
 #[inline]
 fn digits(number: u64) -> usize {
     (64 - (number | 1).leading_zeros()).div_ceil(5) as usize
@@ -98,9 +90,6 @@ impl Reader<'_> {
 }
 
 fn near_of(text: &str) -> Option<Near> {
-    if text.is_empty() {
-        return Some(Near::default());
-    }
     let mut reader = Reader(text.as_bytes().iter());
     let level = u32::try_from(reader.next()?).ok().filter(|level| *level <= COARSEST)?;
     let zeros = reader.next()?;
@@ -125,52 +114,17 @@ fn near_of(text: &str) -> Option<Near> {
 
 impl<const BYTES: usize, const FLOOR: u32> Serialize for Sketch<BYTES, FLOOR> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.cells {
-            Cells::Near(near) => serializer.serialize_str(&text_of(near)),
-            Cells::Old(old) => old.to_array().serialize(serializer),
-            Cells::Mixed => serializer.serialize_str(MIXED),
-        }
+        serializer.serialize_str(&text_of(&self.near))
     }
 }
 
 impl<'de, const BYTES: usize, const FLOOR: u32> Deserialize<'de> for Sketch<BYTES, FLOOR> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Text).map(|cells| match cells {
-            Cells::Near(near) if near == Near::default() => Self::default(),
-            Cells::Old(mut old) => {
-                old.fit(BYTES);
-                Self { cells: Cells::Old(old) }
-            }
-            cells => Self { cells },
-        })
-    }
-}
-
-/// Visitor of a string, or of the array of version 2.
-struct Text;
-
-impl<'de> Visitor<'de> for Text {
-    type Value = Cells;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text of a sketch")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Cells, E> {
-        let cells = if text == MIXED { Some(Cells::Mixed) } else { near_of(text).map(Cells::Near) };
-        cells.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Cells, A::Error> {
-        let mut numbers = Vec::<i128>::new();
-        while let Some(number) = array.next_element()? {
-            numbers.push(number);
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(Self::default());
         }
-        match numbers.as_slice() {
-            [] => Ok(Cells::Near(Near::default())),
-            numbers => OldCells::read(numbers)
-                .map(Cells::Old)
-                .ok_or_else(|| de::Error::invalid_value(Unexpected::Seq, &self)),
-        }
+        let wrong = || D::Error::invalid_value(Unexpected::Str(&text), &"the text of a sketch");
+        near_of(&text).map(|near| Self { near }).ok_or_else(wrong)
     }
 }

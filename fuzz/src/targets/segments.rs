@@ -20,9 +20,7 @@ macro_rules! golden {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    golden!("v1-empty", "v1-encodings", "v1-few-bounds", "v1-mixed", "v1-one-row", "v2-singles", "v2-wide")
-        .map(<[u8]>::to_vec)
-        .to_vec()
+    golden!("empty", "encodings", "mixed", "one-row", "singles", "wide").map(<[u8]>::to_vec).to_vec()
 }
 
 fn take(input: &[u8]) -> bool {

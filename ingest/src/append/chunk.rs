@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{batch::Batch, file::Origin};
 
-/// Version of the item; its batches have the scheme of chunks.
-const ITEM_VERSION: i64 = 2;
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
 
 /// So many days, from one that is a multiple of it on, are a group: few enough for the logs of a marker.
 const GROUP_DAYS: i32 = 256;
@@ -48,9 +48,6 @@ pub struct ChunkRows<'a> {
     pub batch: &'a Batch,
     /// Which of them are to be stored.
     pub good: &'a [usize],
-    /// The indexes of those in the chunk that were stored under an older scheme; they count where a
-    /// group has no marker yet.
-    pub old: &'a BTreeSet<u32>,
 }
 
 /// The marker of a chunk and a group of days.
@@ -80,20 +77,6 @@ impl ChunkMarker<'_> {
 }
 
 impl Appender {
-    /// Whether the rows of a chunk were all looked for once in the way of before: its markers are there.
-    ///
-    /// # Errors
-    /// Those of the table.
-    pub async fn knows_chunk(&self, workspace: &Id, chunk: &ChunkRows<'_>) -> Result<bool> {
-        let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
-        for group in groups(chunk.batch).into_keys() {
-            if self.marker(&ChunkMarker { workspace, kind, digest, group }).await?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// Appends those good rows of a chunk that no earlier append has stored.
     ///
     /// # Errors
@@ -108,11 +91,9 @@ impl Appender {
         let good: BTreeSet<usize> = chunk.good.iter().copied().collect();
         let mut appended = Appended::default();
         for (group, mut rows) in groups(chunk.batch) {
-            let index = |row: &usize| chunk.origin.index(chunk.batch.numbers[*row]);
-            let old = rows.iter().map(index).filter(|index| chunk.old.contains(index)).collect();
             rows.retain(|row| good.contains(row));
             let place = ChunkMarker { workspace, kind, digest, group };
-            appended.add(self.append_group(&place, lanes, chunk, rows, old).await?);
+            appended.add(self.append_group(&place, lanes, chunk, rows).await?);
         }
         let mut days = BTreeMap::<Day, usize>::new();
         let (waiting, dated): (Vec<usize>, Vec<usize>) =
@@ -130,7 +111,6 @@ impl Appender {
         lanes: &Lanes,
         chunk: &ChunkRows<'_>,
         rows: Vec<usize>,
-        old: BTreeSet<u32>,
     ) -> Result<Appended> {
         let index = |number: u64| chunk.origin.index(number);
         let mut appended = Appended::default();
@@ -138,9 +118,9 @@ impl Appender {
         loop {
             tries.next().await?;
             let found = self.marker(place).await?;
-            let is_new = found.is_none() && !(rows.is_empty() && old.is_empty());
+            let is_new = found.is_none() && !rows.is_empty();
             let now = self.times.now();
-            let mut marker = found.unwrap_or_else(|| Marker::new(now, old.clone()));
+            let mut marker = found.unwrap_or_else(|| Marker::new(now));
             let is_missing = |row: &usize| !marker.taken.contains(&index(chunk.batch.numbers[*row]));
             let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
             let parts = chunk.batch.take(&missing).into_parts();
@@ -209,15 +189,14 @@ impl Appender {
 }
 
 impl Marker {
-    fn new(now: Timestamp, taken: BTreeSet<u32>) -> Self {
-        Self { claimed_at: now, ver: 0, after: BTreeMap::new(), taken }
+    fn new(now: Timestamp) -> Self {
+        Self { claimed_at: now, ver: 0, after: BTreeMap::new(), taken: BTreeSet::new() }
     }
 
     fn to_item(&self, key: Key) -> Item {
         let taken: Vec<u32> = self.taken.iter().copied().collect();
         Item::new(key)
             .with("v", ITEM_VERSION)
-            .with("scheme", identity::CHUNKS)
             .with("ver", self.ver)
             .with("claimed_at", self.claimed_at.micros())
             .with("after", after_to_item(&self.after))
@@ -226,9 +205,6 @@ impl Marker {
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        if item.int("scheme")? != identity::CHUNKS {
-            return Err(item.corrupt("`scheme` is not that of chunks"));
-        }
         let taken = indexes::decode(item.bytes("taken")?);
         Ok(Self {
             claimed_at: Timestamp::from_micros(item.int("claimed_at")?)

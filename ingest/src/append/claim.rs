@@ -1,7 +1,4 @@
 //! The marker of a batch: which events have its idempotency key, and where to look for them.
-//!
-//! Version 1 of it stands in one partition for all batches of a workspace, and its batch has the scheme
-//! [`Scheme::Key`]; such a marker is read and updated, but no new one is created.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +9,14 @@ use log::{
 };
 use table::{Condition, Item, Key, Table, item::Value};
 
-use super::{Remember, identity::Scheme};
+use super::{Remember, identity};
 use crate::limits::IDEMPOTENCY_SECONDS;
 
 /// Version of the item.
-const ITEM_VERSION: i64 = 2;
-
-/// Version of the item whose batch is known by its key alone.
-const KEY_ALONE: i64 = 1;
+const ITEM_VERSION: i64 = 1;
 
 /// What the marker says.
 pub(super) struct Claim {
-    /// What the name of its batch is made of.
-    scheme: Scheme,
     /// Of the events.
     pub(super) digest: String,
     /// How many events there are.
@@ -52,7 +44,6 @@ impl Claim {
     /// The claim of a batch that nothing is known of.
     pub(super) fn new(digest: &str, rows: usize, remember: Remember, now: Timestamp) -> Self {
         Self {
-            scheme: Scheme::Claim,
             digest: digest.to_owned(),
             rows,
             claimed_at: now,
@@ -60,12 +51,6 @@ impl Claim {
             is_forever: remember == Remember::Forever,
             after: BTreeMap::new(),
         }
-    }
-
-    /// Whether it is one whose batch goes as a whole to the log that it names for each day, and not each
-    /// event to the lane of its key.
-    pub(super) fn is_by_batch(&self) -> bool {
-        self.scheme == Scheme::Key
     }
 
     /// Whether everything is stored, and the claim is remembered for as long as `remember` asks.
@@ -81,20 +66,17 @@ impl Claim {
 
     /// The name of its batch inside of the logs.
     pub(super) fn batch(&self, name: &str) -> BatchId {
-        self.scheme.batch(name, self.claimed_at, &self.digest)
+        identity::of_claim(name, self.claimed_at, &self.digest)
     }
 
     fn to_item(&self, key: Key) -> Item {
-        let mut item = Item::new(key)
+        let item = Item::new(key)
+            .with("v", ITEM_VERSION)
             .with("digest", self.digest.as_str())
             .with("n", self.rows as i64)
             .with("claimed_at", self.claimed_at.micros())
             .with("state", if self.is_done { "done" } else { "open" })
             .with("after", after_to_item(&self.after));
-        item = match self.scheme {
-            Scheme::Key => item.with("v", KEY_ALONE),
-            scheme => item.with("v", ITEM_VERSION).with("scheme", scheme.number()),
-        };
         match self.is_forever {
             true => item,
             false => {
@@ -105,17 +87,8 @@ impl Claim {
     }
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
-        let scheme = match item.int("v")? {
-            KEY_ALONE => Scheme::Key,
-            _ => {
-                item.check_version(ITEM_VERSION)?;
-                let number = item.int("scheme")?;
-                Scheme::from_number(number)
-                    .ok_or_else(|| item.corrupt(format_args!("the scheme {number} is not known")))?
-            }
-        };
+        item.check_version(ITEM_VERSION)?;
         Ok(Self {
-            scheme,
             digest: item.text("digest")?.to_owned(),
             rows: item.int("n")? as usize,
             claimed_at: Timestamp::from_micros(item.int("claimed_at")?)
@@ -132,22 +105,10 @@ impl Claims<'_> {
         key::batch(self.workspace, self.kind, self.name)
     }
 
-    /// Where claims of version 1 are.
-    fn old_key(&self) -> Key {
-        key::old_batch(self.workspace, self.kind, self.name)
-    }
-
-    /// The claim of version 1, when there is one.
-    pub(super) async fn read_old(&self) -> Result<Option<Claim>> {
-        let item = self.table.get(&self.old_key()).await?;
-        item.map(|item| Claim::from_item(&item, self.workspace)).transpose()
-    }
-
-    /// The claim, when there is one, of whatever version.
+    /// The claim, when there is one.
     pub(super) async fn read(&self) -> Result<Option<Claim>> {
-        let (new, old) = (self.key(), self.old_key());
-        let (new, old) = tokio::try_join!(self.table.get(&new), self.table.get(&old))?;
-        new.or(old).map(|item| Claim::from_item(&item, self.workspace)).transpose()
+        let item = self.table.get(&self.key()).await?;
+        item.map(|item| Claim::from_item(&item, self.workspace)).transpose()
     }
 
     /// Writes a new claim; returns the one that is there, when somebody was quicker.
@@ -167,12 +128,11 @@ impl Claims<'_> {
     /// # Errors
     /// Those of the table.
     pub(super) async fn write(&self, claim: &Claim) -> Result<()> {
-        let key = if claim.scheme == Scheme::Key { self.old_key() } else { self.key() };
         let same = Condition::All(vec![
             Condition::Equals("claimed_at", claim.claimed_at.micros().into()),
             Condition::Equals("digest", claim.digest.as_str().into()),
         ]);
-        match self.table.put(claim.to_item(key), same).await {
+        match self.table.put(claim.to_item(self.key()), same).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }

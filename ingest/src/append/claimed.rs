@@ -10,7 +10,7 @@ use super::{
     claim::{Claim, Claims},
     differ, off_thread,
     pack::{Entry, GROUPED_ROWS, Look},
-    place::{Dealt, as_claimed},
+    place::Dealt,
 };
 use crate::batch::{Batch, Parts};
 
@@ -56,10 +56,6 @@ impl Appender {
         let (claim, dealt) = match known {
             Some(claim) if claim.digest == job.digest && claim.is_settled(job.remember) => {
                 return Ok(Appended::default());
-            }
-            Some(claim) if claim.digest == job.digest && claim.is_by_batch() => {
-                let dealt = as_claimed(&claim, parts)?;
-                (claim, dealt)
             }
             Some(claim) => (claim, self.deal(job.workspace, job.to(), parts).await?),
             None => {

@@ -1,5 +1,5 @@
-//! How a batch is named inside of the logs. What was stored under a scheme is looked for under it for
-//! good, so none of them ever changes.
+//! How a batch is named inside of the logs. What was stored under a name is looked for under it for
+//! good, so how it is made never changes.
 
 use event::{Id, Timestamp};
 use log::{
@@ -8,46 +8,13 @@ use log::{
 };
 use sha2::{Digest, Sha256};
 
-/// What the name of a claimed batch is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
-    /// The idempotency key alone, as claims of version 1 have it: a key that is used again, after it was
-    /// forgotten, names the same batch.
-    Key,
-    /// The key, when it was claimed, and the digest of the events: a key that is used again names
-    /// another batch.
-    Claim,
+/// The name of the batch that was claimed under `key` at `claimed_at`, with events of this digest: a key that is used again,
+/// after it was forgotten, names another batch.
+pub(super) fn of_claim(key: &str, claimed_at: Timestamp, digest: &str) -> BatchId {
+    let length = (key.len() as u64).to_le_bytes();
+    let at = claimed_at.micros().to_le_bytes();
+    of_parts(&[b"claim\0", &length, key.as_bytes(), &at, digest.as_bytes()])
 }
-
-impl Scheme {
-    /// The number that a claim says.
-    pub(super) fn number(self) -> i64 {
-        match self {
-            Scheme::Key => 1,
-            Scheme::Claim => 2,
-        }
-    }
-
-    /// The scheme of a number.
-    pub(super) fn from_number(number: i64) -> Option<Self> {
-        [Scheme::Key, Scheme::Claim].into_iter().find(|scheme| scheme.number() == number)
-    }
-
-    /// The name of the batch that was claimed under `key` at `claimed_at`, with events of this digest.
-    pub(super) fn batch(self, key: &str, claimed_at: Timestamp, digest: &str) -> BatchId {
-        match self {
-            Scheme::Key => of_parts(&[key.as_bytes()]),
-            Scheme::Claim => {
-                let length = (key.len() as u64).to_le_bytes();
-                let at = claimed_at.micros().to_le_bytes();
-                of_parts(&[b"claim\0", &length, key.as_bytes(), &at, digest.as_bytes()])
-            }
-        }
-    }
-}
-
-/// The number of the scheme of chunks of files.
-pub(super) const CHUNKS: i64 = 3;
 
 /// The name of the rows of a chunk of a file that belong to a group of days. Segments say which rows they hold.
 pub(super) fn of_chunk(digest: &str, group: i32) -> BatchId {
@@ -100,16 +67,14 @@ mod tests {
         };
         let id = DecisionId { segment: PendingSegment { log, seq: 42 }, number: 7 };
         let names = [
-            Scheme::Key.batch("nightly", at, "0af1"),
-            Scheme::Claim.batch("nightly", at, "0af1"),
-            content::batch("0af1"),
+            of_claim("nightly", at, "0af1"),
+            of_content("0af1"),
             of_chunk("0af1", 61),
             of_decision(&id),
             of_answer(&ReviewItemId { workspace: workspace.clone(), review: workspace.clone(), number: 7 }),
         ];
         let names = names.map(|name| name.to_string()).join(" ");
-        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7 775ede5679849c8b8b689709d486e5e8 fcf7f29eae231a1ab8727ffced708919");
-        assert_eq!(content::batch("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
+        insta::assert_snapshot!(names, @"a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7 775ede5679849c8b8b689709d486e5e8 fcf7f29eae231a1ab8727ffced708919");
         assert_ne!(of_nothing(at), of_nothing(at));
     }
 }

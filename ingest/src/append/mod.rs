@@ -28,7 +28,6 @@ mod group_commit;
 mod identity;
 mod look;
 mod meters;
-mod old;
 mod pack;
 mod place;
 mod recent;

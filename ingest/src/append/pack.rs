@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use event::{Columns, Result, Timestamp, lane::Placed};
+use event::{Columns, Result, Timestamp};
 use log::{
     audit::{Author, current},
     authors::Authors,
@@ -50,8 +50,6 @@ pub(super) struct Entry {
     author: Arc<Author>,
     /// When its events were known, if that is stated.
     known_at: Option<Timestamp>,
-    /// By what its rows came to this log.
-    placed: Placed,
     /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
     pub(super) is_assumed: bool,
     /// Its segments, made before it was its turn. They have no number yet.
@@ -62,10 +60,10 @@ impl Entry {
     /// The rows of a batch, as they were dealt to this log, and without the numbers that they had in it. Its author is
     /// that of this task.
     pub(super) fn new(batch: BatchId, dealt: Dealt, look: Look) -> (Self, Vec<u64>) {
-        let Dealt { part: Part { columns, numbers }, placed, is_assumed, .. } = dealt;
+        let Dealt { part: Part { columns, numbers }, is_assumed, .. } = dealt;
         let (author, ready, columns) = (current(), Mutex::default(), Arc::new(columns));
         let known_at = author.known_at();
-        (Self { batch, columns, look, indexes: None, author, known_at, placed, is_assumed, ready }, numbers)
+        (Self { batch, columns, look, indexes: None, author, known_at, is_assumed, ready }, numbers)
     }
 
     /// The same, of a chunk of a file, with the index of each row in it.
@@ -83,7 +81,6 @@ impl Entry {
             indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
             author: Arc::clone(&self.author),
             known_at: self.known_at,
-            placed: self.placed,
             is_assumed: self.is_assumed,
             ready: Mutex::default(),
         }
@@ -144,7 +141,7 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Pack
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (entry, first) in entries {
         let rows = entry.columns.rows;
-        if rows > GROUPED_ROWS || *first > 0 || entry.placed != Placed::ByKey {
+        if rows > GROUPED_ROWS || *first > 0 {
             let ready = if *first == 0 { entry.take_ready() } else { Vec::new() };
             segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
             continue;
@@ -190,7 +187,7 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Packed>) -> Re
             let columns: Vec<&Columns> = several.iter().map(|entry| &*entry.columns).collect();
             let parts = several.iter().map(|entry| entry.part(0, entry.columns.rows));
             let columns = Arc::new(Columns::concat(&columns));
-            let packed = packed(log, parts.collect(), columns, (Placed::ByKey, entries[0].known_at))?;
+            let packed = packed(log, parts.collect(), columns, entries[0].known_at)?;
             if fits(&packed.segment) {
                 segments.push(packed);
             } else {
@@ -217,7 +214,7 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Packed
             let rows: Vec<usize> = (first..first + rows).collect();
             Arc::new(entry.columns.take(&rows))
         };
-        let mut packed = packed(log, parts, columns, (entry.placed, entry.known_at))?;
+        let mut packed = packed(log, parts, columns, entry.known_at)?;
         packed.columns.take_if(|_| !is_kept);
         if fits(&packed.segment) || rows == 1 {
             segments.push(packed);
@@ -242,7 +239,7 @@ fn packed(
     log: &LogId,
     directory: Vec<Listed>,
     columns: Arc<Columns>,
-    (placed, known_at): (Placed, Option<Timestamp>),
+    known_at: Option<Timestamp>,
 ) -> Result<Packed> {
     let authors: Vec<_> = directory.iter().map(|entry| Arc::clone(&entry.author)).collect();
     let (parts, mut indexes): (Vec<_>, Vec<_>) =
@@ -253,7 +250,7 @@ fn packed(
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, &columns)?;
     // Who folds what was handed over folds what a reader finds.
     debug_assert_eq!(segment.unpack(|_| true).ok().as_ref(), Some(&*columns), "{log}");
-    let segment = Segment { placed, known_at, indexes, authors: Authors::of(&authors), ..segment };
+    let segment = Segment { known_at, indexes, authors: Authors::of(&authors), ..segment };
     Ok(Packed { segment, columns: Some(columns) })
 }
 

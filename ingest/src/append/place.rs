@@ -6,21 +6,20 @@ use std::{
 };
 
 use event::{
-    Day, Error, Result,
-    lane::{Placed, deal, lanes_of_kind},
+    Error, Result,
+    lane::{deal, lanes_of_kind},
 };
 use log::{audit::current, key::LogId, scan, segment_item::Segment};
 use table::Table;
 use tokio::time::Instant;
 
 use super::{
-    claim::Claim,
     look::LOOK_AGAIN,
     meters::Meters,
     off_thread,
     times::{PUT_WITHIN, Times},
 };
-use crate::batch::{Part, Parts};
+use crate::batch::Part;
 
 /// How many numbers of lanes are remembered at once; they never change.
 const MAX_KNOWN: usize = 100_000;
@@ -30,8 +29,6 @@ const MAX_KNOWN: usize = 100_000;
 pub(super) struct Dealt {
     pub(super) log: LogId,
     pub(super) part: Part,
-    /// By what they came to this log.
-    pub(super) placed: Placed,
     /// Whether the log had no segment yet that says how many lanes its day has, so that one was assumed.
     /// It holds if the first of these events are in its first segment.
     pub(super) is_assumed: bool,
@@ -60,7 +57,7 @@ impl Places {
             None => (1, true),
         };
         if lanes == 1 {
-            return Ok(vec![Dealt { log, part, placed: Placed::ByKey, is_assumed }]);
+            return Ok(vec![Dealt { log, part, is_assumed }]);
         }
         let rows = part.columns.rows;
         off_thread(rows, move || {
@@ -68,7 +65,6 @@ impl Places {
             let to_log = |(lane, rows): (u8, Vec<usize>)| Dealt {
                 log: LogId { lane, ..log.clone() },
                 part: part.take(&rows),
-                placed: Placed::ByKey,
                 is_assumed: false,
             };
             dealt.into_iter().map(to_log).collect()
@@ -125,15 +121,4 @@ impl Places {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The parts of a batch that an earlier version of Almanac has claimed: all of a day goes to the log that
-/// the claim names.
-pub(super) fn as_claimed(claim: &Claim, parts: Parts) -> Result<Vec<Dealt>> {
-    let dealt = |(day, part): (Option<Day>, Part)| {
-        let log = claim.after.keys().find(|log| Some(log.day) == day);
-        let log = log.ok_or_else(|| Error::corrupt("the marker of a batch lacks a day of it"))?;
-        Ok(Dealt { log: log.clone(), part, placed: Placed::ByBatch, is_assumed: false })
-    };
-    parts.into_iter().map(dealt).collect()
 }

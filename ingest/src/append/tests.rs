@@ -9,10 +9,7 @@ mod repeats;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use catalog::Catalog;
-use event::{
-    ErrorKind,
-    lane::{Placed, lane_of},
-};
+use event::{ErrorKind, lane::lane_of};
 use log::{key, scan, segment_item::Segment};
 use table::{Call, Condition, Item, Layer, item::Value, sqlite::SqliteTable};
 

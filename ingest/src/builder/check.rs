@@ -32,8 +32,6 @@ pub(crate) struct Sorted {
     pub(crate) bad: Vec<(u64, Vec<RowProblem>)>,
     /// When each good row was known, if the file says it.
     pub(crate) known_at: Vec<Timestamp>,
-    /// The number of each row whose label was another one before labels were made plain, with that.
-    pub(crate) before: Vec<(u64, Option<String>)>,
 }
 
 impl BatchBuilder {
@@ -77,13 +75,11 @@ impl BatchBuilder {
         let notes = std::mem::replace(&mut self.notes, RowErrors::new(None));
         let bad = notes.rows();
         if good.is_empty() {
-            return Ok(Sorted { good: None, bad, known_at: Vec::new(), before: Vec::new() });
+            return Ok(Sorted { good: None, bad, known_at: Vec::new() });
         }
         if is_mixed {
             days = good.iter().map(|&row| days[row]).collect();
         }
-        let before = self.fields.iter_mut().flat_map(|column| std::mem::take(&mut column.before));
-        let before = before.map(|(row, text)| (self.numbers[row as usize], text)).collect();
         let known_at = match self.fields.get(self.kind.sent_fields().len()) {
             Some(column) => {
                 good.iter().filter_map(|row| Timestamp::from_micros(column.time(*row)?)).collect()
@@ -102,7 +98,7 @@ impl BatchBuilder {
             let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.is_required);
             batch.columns.columns.retain(|column| column.nulls() < rows || is_wanted(&column.name));
         }
-        Ok(Sorted { good: Some(batch), bad, known_at, before })
+        Ok(Sorted { good: Some(batch), bad, known_at })
     }
 
     /// Checks all columns; returns the day of every row, which means nothing for a bad one.

@@ -33,9 +33,6 @@ pub(crate) struct ColumnBuilder {
     nulls: usize,
     /// The rows whose value could not be taken, in order. They are null as well.
     pub(crate) wrong: Vec<u32>,
-    /// The rows whose value was taken for another one before labels were made plain, and that text; `None`
-    /// where it could not be taken then.
-    pub(crate) before: Vec<(u32, Option<String>)>,
 }
 
 impl ColumnBuilder {
@@ -47,7 +44,7 @@ impl ColumnBuilder {
             FieldType::Text if rule.is_repeated() => Growing::Coded(DictionaryBuilder::new()),
             FieldType::Text => Growing::Text(Strings::default()),
         };
-        Self { rule, values, valid: None, nulls: 0, wrong: Vec::new(), before: Vec::new() }
+        Self { rule, values, valid: None, nulls: 0, wrong: Vec::new() }
     }
 
     /// How many rows it has.
@@ -175,7 +172,6 @@ impl ColumnBuilder {
                     && number.fract() == 0.0
                     && number.abs() <= rules::GREATEST_WHOLE =>
             {
-                self.before.push((row as u32, None));
                 self.push_text(row, &(*number as i64).to_string())
             }
             (Growing::Text(_) | Growing::Coded(_), _) => Err(rules::no_text(self.rule, value)),
@@ -236,9 +232,6 @@ impl ColumnBuilder {
                 let plain = rules::plain(self.rule, text);
                 rules::check(self.rule, &plain)?;
                 values.push(&plain);
-                if *plain != *text {
-                    self.before.push((row as u32, Some(text.to_owned())));
-                }
             }
             Growing::Coded(coder) => match coder.find(text) {
                 Known::Code(code) => coder.codes.push(code),
@@ -272,11 +265,7 @@ impl ColumnBuilder {
     /// Sets the next row to a text that is not in the dictionary as it stands.
     fn push_new(&mut self, text: &str) -> Result<(), String> {
         let Growing::Coded(coder) = &mut self.values else { return Ok(()) };
-        let (row, given) = (coder.codes.len() as u32, text);
-        let text = rules::plain(self.rule, given);
-        if *text != *given {
-            self.before.push((row, Some(given.to_owned())));
-        }
+        let text = rules::plain(self.rule, text);
         match coder.find(&text) {
             Known::Code(code) => coder.codes.push(code),
             Known::New(place) => {

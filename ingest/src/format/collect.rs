@@ -186,8 +186,7 @@ impl Collector {
             &mut self.builder,
             BatchBuilder::new(self.kind, self.now, self.reading.clone()),
         );
-        let Sorted { good: batch, bad, known_at, before } = full.sort()?;
-        let origin = Origin { before: before.into_iter().collect(), ..origin };
+        let Sorted { good: batch, bad, known_at } = full.sort()?;
         chunks.done.push_back(Chunk { origin, batch, known_at, bad, source, bytes: 0 });
         Ok(())
     }

@@ -35,10 +35,6 @@ pub struct Origin {
     pub digest: String,
     /// The number of its first row in the file.
     pub first: u64,
-    /// The numbers of rows whose label was another one before labels were made plain, with that; with
-    /// `None`, where it was not taken then. It says nothing about the bytes: files that were imported then
-    /// are found by what was made of them.
-    pub before: BTreeMap<u64, Option<String>>,
 }
 
 impl Origin {
@@ -117,7 +113,7 @@ impl Raw {
             _ = write!(text, "{byte:02x}");
             text
         });
-        Origin { digest, first: self.first.take().unwrap_or(1), before: BTreeMap::new() }
+        Origin { digest, first: self.first.take().unwrap_or(1) }
     }
 }
 

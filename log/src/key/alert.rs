@@ -83,11 +83,7 @@ pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, web
 
 /// What a page of the digest of a webhook said that ends with a day. The first page has the number 1.
 pub fn digest(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
-    let sk = match page {
-        1 => format!("digest#{day}/{webhook}"),
-        page => format!("digest#{day}/{webhook}/{page}"),
-    };
-    Key::new(judged_partition(workspace), sk)
+    Key::new(judged_partition(workspace), format!("digest#{day}/{webhook}/{page}"))
 }
 
 /// What digests said that end with a day or later.
@@ -97,8 +93,6 @@ pub fn digests_since(workspace: &Id, day: Day) -> KeyRange {
 
 /// That a page of a digest is posted to a webhook. It stands among the deliveries of what crossed: no rule has a name with an `@`.
 pub fn digest_delivery(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
-    // The first one stands where digests stood before they had pages.
-    let page = if page == 1 { 0 } else { page };
     Key::new(judged_partition(workspace), format!("delivery#{day}/@digest/{page}/{webhook}"))
 }
 
@@ -166,13 +160,13 @@ mod tests {
         let all = all_crossings(&workspace);
         assert!(all.from <= crossed.sk && crossed.sk <= all.to && delivered.sk > all.to);
         let told = digest(&workspace, day, "oncall", 1);
-        assert_eq!(told, Key::new(partition, "digest#2013-06-01/oncall"));
+        assert_eq!(told, Key::new(partition, "digest#2013-06-01/oncall/1"));
         assert_eq!(digest(&workspace, day, "oncall", 2), Key::new(partition, "digest#2013-06-01/oncall/2"));
         let second = digest_delivery(&workspace, day, "oncall", 2);
         assert_eq!(second, Key::new(partition, "delivery#2013-06-01/@digest/2/oncall"));
         assert_eq!(parse_delivery(&second), Some((workspace.clone(), "oncall")));
         let delivered = digest_delivery(&workspace, day, "oncall", 1);
-        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/@digest/0/oncall"));
+        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/@digest/1/oncall"));
         assert!(range.from <= delivered.sk && delivered.sk <= range.to);
         assert_eq!(parse_delivery(&delivered), Some((workspace, "oncall")));
         assert_eq!(parse_delivery(&crossed), None);

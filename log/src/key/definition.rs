@@ -12,11 +12,6 @@ pub fn definitions(workspace: &Id) -> KeyRange {
     KeyRange { pk: definitions_partition(workspace), from: "a".into(), to: super::END.into() }
 }
 
-/// That every release of a workspace has its first definition.
-pub fn definitions_adopted(workspace: &Id) -> Key {
-    Key::new(definitions_partition(workspace), "adopted")
-}
-
 /// The model that the name of a release belongs to, and the definition that it began with.
 pub fn first_definition(workspace: &Id, release: &str) -> Key {
     Key::new(definitions_partition(workspace), format!("first#{release}"))

@@ -82,7 +82,6 @@ fn what_cannot_be_made_again_is_not_merged() {
         change(&mut segments[2]);
         merge(&segments)
     };
-    assert!(with(|segment| segment.placed = Placed::ByBatch).is_none());
     assert!(with(|segment| segment.log.lane = 1).is_none());
     assert!(with(|segment| segment.releases.clear()).is_none(), "what its item says does not follow from it");
     assert!(with(|segment| segment.times.0 -= 1).is_none());

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The version that the items of segments have which are shown.
-const SHOWN_VERSION: i64 = 2;
+const SHOWN_VERSION: i64 = 1;
 
 /// What cursors of pages of segments begin with.
 const MARK: &str = "apart";
@@ -211,7 +211,7 @@ fn shown(item: &Item, names: Option<&[String]>) -> Vec<Item> {
     let wants = |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
     let segments = if wants(DATA) { merged::split(item) } else { merged::split_bare(item) };
     let Ok(segments) = segments else {
-        let key = |seq| Item::new(key::segment(&log, seq)).with("v", merged::MERGED_VERSION);
+        let key = |seq| Item::new(key::segment(&log, seq)).with("v", merged::ITEM_VERSION);
         return (from..=last).map(key).collect();
     };
     let shown = segments.iter().map(|segment| {

@@ -8,15 +8,14 @@ use log::{
     erased::Turn,
     expired,
     key::{self, LogId},
-    layout,
     merged::QUIET,
     scan,
 };
 use table::{KeyRange, Pages, Query, Table};
 
 use super::{
-    AGES, Compactor, DAY_SECONDS, Done, FIRST_LAYOUT, Held, MAX_DELETES, held_twice, merge, runs,
-    stored_items, without_held,
+    AGES, Compactor, DAY_SECONDS, Done, Held, MAX_DELETES, held_twice, merge, runs, stored_items,
+    without_held,
 };
 use crate::lock::lock;
 
@@ -60,7 +59,7 @@ pub enum Step {
 /// takes. `wait` is told how long to wait in between. It may be broken off at any time: this or a sweep goes on with it.
 ///
 /// # Errors
-/// `Invalid`, when days of the window are too late, or the table is in an older layout; `Unavailable`, while keys are being erased; those of
+/// `Invalid`, when days of the window are too late; `Unavailable`, while keys are being erased; those of
 /// the table, and `Corrupt`.
 pub async fn merge_window(
     table: &dyn Table,
@@ -151,11 +150,6 @@ async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()>
 
 /// The turn in which something may be merged now.
 async fn turn(table: &dyn Table, workspace: &Id) -> Result<Turn> {
-    if layout::load(table).await?.complete < FIRST_LAYOUT {
-        return Err(Error::invalid(format!(
-            "the table is not of layout {FIRST_LAYOUT} as a whole, so an older Almanac may be at work on it: replace the services, then call `almanac upgrade`"
-        )));
-    }
     let turn = Turn::load(table, workspace).await?;
     match turn.is_open || turn.is_rewriting {
         true => Err(Error::unavailable(

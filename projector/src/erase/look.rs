@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{Erasure, LeftOfErasure, MAX_UNREADABLE};
-use event::{
-    Kind, Result,
-    lane::{Placed, lane_of},
-};
+use event::{Kind, Result, lane::lane_of};
 use log::{
     erased,
     key::{self, LogId},
@@ -93,11 +90,7 @@ async fn read(
 ) -> Result<bool> {
     // Of metrics the lane is that of the name.
     let is_of_key = lanes > 1 && log.kind != Kind::Metrics;
-    let may_be_here = |placed: Placed| {
-        let is_here = |key: &String| lane_of(key, lanes) == log.lane;
-        !is_of_key || placed == Placed::ByBatch || erasure.keys.keys().any(is_here)
-    };
-    if !may_be_here(Placed::ByKey) && !begins_by_batch(table, log).await? {
+    if is_of_key && !erasure.keys.keys().any(|key| lane_of(key, lanes) == log.lane) {
         return Ok(false);
     }
     let mut query = Query::table(key::segments_from(log, 0));
@@ -123,15 +116,6 @@ async fn read(
         found.left.insert(left_of(log));
     }
     Ok(is_found)
-}
-
-/// Whether a log begins with segments that were placed by their batches. All of these come before all others.
-async fn begins_by_batch(table: &dyn Table, log: &LogId) -> Result<bool> {
-    match scan::first_of(table, log).await {
-        Ok(first) => Ok(first.is_some_and(|first| first.placed == Placed::ByBatch)),
-        Err(error) if is_unreadable(&error) => Ok(true),
-        Err(error) => Err(error),
-    }
 }
 
 fn has(item: Item, erasure: &Erasure) -> std::result::Result<bool, String> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Definitions, adopt_definitions};
+use catalog::Definitions;
 use event::{Day, Error, Id, Kind, Result};
 use log::{
     active,
@@ -29,7 +29,7 @@ use crate::{
 pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id) -> Result<()> {
     // Before any event is read.
     let turn = Turn::load(table, workspace).await?;
-    let definitions = adopt_definitions(table, workspace).await?;
+    let definitions = Definitions::load(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
     for day in erased_days(table, workspace, JUDGED).await? {
         let Some(stages) = staged::between(table, workspace, day, day).await?.remove(&day) else { continue };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{Definitions, adopt_definitions};
+use catalog::Definitions;
 use event::{Definition, Result, Timestamp};
 use fold::{Evaluation, evaluation::Splits};
 use log::{
@@ -50,7 +50,7 @@ pub(super) async fn make(
         version,
         day,
         skipped: dlq::skipped(table, version, day, SKIPPED).await?,
-        definitions: adopt_definitions(table, &day.workspace).await?,
+        definitions: Definitions::load(table, &day.workspace).await?,
     };
     settled(table, day, turn, making.all(&logs, &due).await).await
 }

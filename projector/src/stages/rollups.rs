@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use event::{Kind, Result, Timestamp};
-use fold::rollup::{Folding, is_current};
+use fold::rollup::Folding;
 use log::{
     active,
     erased::Turn,
@@ -104,18 +104,18 @@ impl Making<'_> {
         let key = key::rollup(&self.day.workspace, self.version, self.day.day);
         let Some(item) = self.table.get(&key).await? else { return Ok(None) };
         let rollup = Projected::from_item(&item)?;
-        if rollup.applied != *applied || !is_current(&rollup.state) {
+        if rollup.applied != *applied {
             return Ok(None);
         }
         let of_features = features::wanted(applied);
         let features = match features::head(self.table, self.version, self.day).await? {
             None => None,
-            Some((head, _)) if head.applied != of_features || !is_current(&head.state) => return Ok(None),
+            Some((head, _)) if head.applied != of_features => return Ok(None),
             Some((head, _)) => Some(head.state),
         };
         // Read after the rollup: one that has been folded further since is ahead of it.
         let mut parts = stored_parts(self.table, self.version, self.day, Folding::Rollup).await?;
-        let is_of = |part: &PartFold| covers(applied, &part.applied) && is_current(part.stored_state());
+        let is_of = |part: &PartFold| covers(applied, &part.applied);
         if features.is_some() {
             parts.extend(stored_parts(self.table, self.version, self.day, Folding::Features).await?);
         }

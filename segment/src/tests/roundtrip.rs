@@ -7,7 +7,7 @@ use event::{
 use proptest::prelude::*;
 
 use super::strategies::segments;
-use crate::{ColumnKind, MAX_COLUMNS, MAX_ROWS, MAX_TEXT_BYTES, Range, decode, decode_only, encode, header};
+use crate::{ColumnKind, MAX_COLUMNS, MAX_ROWS, MAX_TEXT_BYTES, decode, decode_only, encode, header};
 
 fn one(column: Column) -> Columns {
     Columns { rows: column.values.len(), columns: vec![column] }
@@ -31,30 +31,24 @@ proptest! {
         for (stored, column) in header.columns.iter().zip(&columns.columns) {
             prop_assert_eq!(&stored.name, &column.name);
             prop_assert_eq!(stored.nulls, column.nulls());
-            prop_assert_eq!(stored.range, expected_range(column));
+            prop_assert_eq!(stored.constant, expected_constant(column));
             let alone = decode_only(&bytes, |name| name == column.name).expect("just encoded");
             prop_assert_eq!(alone, Columns { rows: columns.rows, columns: vec![column.clone()] });
         }
     }
 }
 
-/// Returns the bounds of a constant column of times or floats, its value; all others have none.
-fn expected_range(column: &Column) -> Option<Range> {
-    let rows = 0..column.values.len();
-    match column.values {
-        Values::Time(_) => {
-            let mut times = rows.filter_map(|row| column.time(row));
-            let first = times.next()?;
-            times.all(|time| time == first).then_some(Range::Time { min: first, max: first })
-        }
-        Values::Float(_) => {
-            let mut floats = rows.filter_map(|row| column.float(row));
-            let first = floats.next().filter(|first| !first.is_nan())?;
-            let constant = floats.all(|float| float.to_bits() == first.to_bits());
-            constant.then_some(Range::Float { min: first, max: first })
-        }
-        Values::Text(_) | Values::Coded(_) => None,
-    }
+/// Constant columns of times and floats say their value; no others do.
+fn expected_constant(column: &Column) -> Option<u64> {
+    let bits = |row| match column.values {
+        Values::Time(_) => column.time(row).map(|time| time as u64),
+        _ => column.float(row).map(f64::to_bits),
+    };
+    let is_text = matches!(column.values, Values::Text(_) | Values::Coded(_));
+    let mut values = (0..column.values.len()).filter_map(bits);
+    let first = values.next().filter(|_| !is_text)?;
+    let is_nan = matches!(column.values, Values::Float(_)) && f64::from_bits(first).is_nan();
+    (!is_nan && values.all(|value| value == first)).then_some(first)
 }
 
 #[test]

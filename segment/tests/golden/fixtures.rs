@@ -6,14 +6,12 @@ use super::{Coded, Column, Columns, Values};
 /// Returns the name of each file (`segment-<name>.seg`) with its columns.
 pub(crate) fn all() -> Vec<(&'static str, Columns)> {
     vec![
-        ("v1-empty", empty()),
-        ("v1-one-row", one_row()),
-        ("v1-mixed", mixed()),
-        ("v1-encodings", encodings()),
-        // As above, but without the bounds that only constant columns need.
-        ("v1-few-bounds", encodings()),
-        ("v2-singles", singles()),
-        ("v2-wide", wide()),
+        ("empty", empty()),
+        ("one-row", one_row()),
+        ("mixed", mixed()),
+        ("encodings", encodings()),
+        ("singles", singles()),
+        ("wide", wide()),
     ]
 }
 
@@ -153,7 +151,7 @@ fn singles() -> Columns {
     )
 }
 
-/// Returns more columns than version 1 allows.
+/// Many columns.
 fn wide() -> Columns {
     let column = |at: usize| {
         let name = format!("feature.{at:03}");

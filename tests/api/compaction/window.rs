@@ -14,7 +14,7 @@ use tests::{
     world::at,
 };
 
-use super::{DAY, answers, assert_answers, scene_on, stored, trickle, upgrade, wait};
+use super::{DAY, answers, assert_answers, scene_on, stored, trickle, wait};
 
 on_both_engines!(
     scene_on:
@@ -28,9 +28,6 @@ async fn what_is_merged_on_demand_is_what_was_planned(scene: Scene) {
     let (table, day) = (&*scene.table, Some(DAY.parse().unwrap()));
     let plan = async |window| plan_window(table, scene.id(), window, at(NOW), |_| {}).await;
     let window = Window { from: day, to: day };
-    let refused = plan(window).await.unwrap_err().to_string();
-    assert!(refused.contains("almanac upgrade"), "{refused}");
-    upgrade(&scene).await;
     let late = plan(Window { to: Some(at(NOW).day()), ..window }).await.unwrap_err().to_string();
     assert!(late.contains("is too late"), "{late}");
     let earlier = "2026-05-31".parse().unwrap();

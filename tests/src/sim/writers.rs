@@ -71,7 +71,7 @@ pub struct Written {
     pub handed: u64,
     /// How many events that had been sent count no more, because they were taken back.
     pub withdrawn: usize,
-    /// How many keys got another event than their last one, had each batch a lane of its own as in 0.1.
+    /// How many keys got another event than their last one, had each batch a lane of its own.
     pub misplaced_by_batch: usize,
 }
 
@@ -301,7 +301,7 @@ fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
             written.violations.push(format!("{named:?}: the join picks nothing"));
         }
     }
-    // Every batch in the lane of its name, as 0.1 had it.
+    // If every batch were in the lane of its name.
     let by_batch = picked(&unpacked, |segment, number| {
         let lane = segment.batches.first().map_or(0, |part| part.batch.0[0] % 4);
         Place::of(lane, number as u64 + 1)

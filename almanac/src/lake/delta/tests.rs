@@ -105,21 +105,6 @@ async fn golden_text() {
     assert_eq!(files.len(), 2, "{files:?}");
 }
 
-/// Reads commits from before the histories of days were noted.
-#[tokio::test]
-async fn commits_without_histories_are_read() {
-    let store = Memory::default();
-    let text = include_str!("without_histories.ndjson");
-    for (number, commit) in text.split("\n\n").enumerate() {
-        let path = format!("predictions/_delta_log/{number:020}.json");
-        assert!(store.put_new(&path, commit).await.unwrap());
-    }
-    let delta = Delta::load(&store, "predictions", &workspace()).await.unwrap();
-    assert_eq!((delta.version(), delta.files.len()), (Some(2), 2));
-    let known = |seq| Known { covered: cut("2026-06-01", seq), history: None, erased: Erased::default() };
-    assert_eq!(delta.days()[&day("2026-06-01")], known(2));
-}
-
 #[tokio::test]
 async fn a_commit_that_another_has_made_is_not_written_over() {
     let (store, mut delta) = filled().await;

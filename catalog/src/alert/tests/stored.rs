@@ -1,10 +1,9 @@
-//! Items of every version stay readable.
+//! Items as they are stored.
 
 use super::*;
 
-/// What a program stored, a later one must read.
 #[test]
-fn the_item_of_version_1_stays_readable() {
+fn rules_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let rule = AlertRule::of(full(), at("2026-06-10T00:00:00Z")).unwrap();
     let late =
@@ -29,20 +28,18 @@ fn the_item_of_version_1_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules.values().cloned().collect::<Vec<_>>(), [rule, late]);
     assert!(read.webhooks.is_empty());
-    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone());
     assert!(Stored::from_item(&stored.clone().with("rule#x", fields("{}"))).is_err());
-    assert!(Stored::from_item(&stored.clone().with("v", ITEM_VERSION + 1)).is_err());
-    assert!(Stored::from_item(&stored.with("v", 0)).is_err());
 }
 
 #[test]
-fn the_item_of_version_2_stays_readable() {
+fn webhooks_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let few = r#"{"name":"few","count":"predictions","below":5.0,"notify":["chat"]}"#;
     let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(few))];
     let chat = r#"{"name":"chat","url_from":"slack_url","format":"slack","secret":"oncall"}"#;
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 2)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("rule#few", Value::M(fields.into()))
@@ -50,12 +47,12 @@ fn the_item_of_version_2_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert!(read.rules["few"].notifies("chat") && !read.rules["few"].notifies("ops"));
     assert_eq!(read.webhooks["chat"].url_from.as_deref(), Some("slack_url"));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone());
     assert!(Stored::from_item(&stored.with("webhook#chat", "x")).is_err());
 }
 
 #[test]
-fn the_item_of_version_3_stays_readable() {
+fn rules_on_drift_and_tags_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let fields = |rule: &str| {
         Value::M([("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(rule))].into())
@@ -64,7 +61,7 @@ fn the_item_of_version_3_stays_readable() {
     let low =
         r#"{"name":"low","figure":"auc","tag":"carrier=UA","min_maturity":0.9,"release":"v1","below":0.7}"#;
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 3)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("rule#far", fields(far))
@@ -75,74 +72,71 @@ fn the_item_of_version_3_stays_readable() {
     assert_eq!(read.rules["far"].watched, Watched::Drift(drift));
     let Watched::Figure(figure) = &read.rules["low"].watched else { panic!("no figure") };
     assert_eq!((figure.min_maturity, figure.tag.clone()), (0.9, Some(("carrier".into(), "UA".into()))));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", ITEM_VERSION));
-    // The first rules of version 3 say `mature`.
-    let first = stored.with("rule#low", fields(&low.replace("min_maturity", "mature")));
-    assert_eq!(Stored::from_item(&first).unwrap(), read);
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
-fn the_item_of_version_4_stays_readable() {
+fn rules_on_columns_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let nulls = r#"{"name":"nulls","column":"tag.carrier","statistic":"null_rate","above":0.02,"min_n":100}"#;
     let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(nulls))];
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 4)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("rule#nulls", Value::M(fields.into()));
     let read = Stored::from_item(&stored).unwrap();
     let column = ColumnOf { column: "tag.carrier".into(), statistic: "null_rate" };
     assert_eq!(read.rules["nulls"].watched, Watched::Column(column));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
-fn the_item_of_version_5_stays_readable() {
+fn rules_on_lag_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let behind = r#"{"name":"behind","lag":"predictions","above":300.0}"#;
     let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(behind))];
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 5)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("rule#behind", Value::M(fields.into()));
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules["behind"].watched, Watched::Lag(event::Kind::Predictions));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
-fn the_item_of_version_6_stays_readable() {
+fn a_digest_stands_in_the_index() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let mail = r#"{"name":"mail","url":"https://a.example/","format":"json","digest":"07:00"}"#;
     // Without a rule as well: what is to be told stands in the index.
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 6)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("webhook#mail", mail);
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.webhooks["mail"].digest.as_deref(), Some("07:00"));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
-fn the_item_of_version_7_stays_readable() {
+fn a_time_zone_is_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let mail = r#"{"name":"mail","url":"https://a.example/","format":"json","digest":"07:00","time_zone":"Europe/Berlin"}"#;
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 7)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("webhook#mail", mail);
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.webhooks["mail"].time_zone.as_deref(), Some("Europe/Berlin"));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
-fn the_item_of_version_8_stays_readable() {
+fn templates_and_scopes_are_stored_so() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let chat = r#"{"name":"chat","url":"https://a.example/","format":"slack"}"#;
     let rule = |text: &str| {
@@ -152,7 +146,7 @@ fn the_item_of_version_8_stays_readable() {
     let late = r#"{"name":"late","missing":"predictions","by":"06:00","release":"v1"}"#;
     let many = r#"{"name":"many","count":"predictions","tag":"shop=a","above":5.0}"#;
     let stored = Item::new(key::alert_rules(&workspace))
-        .with("v", 8)
+        .with("v", 1)
         .with("GSI1PK", "alert-rules")
         .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
         .with("rule#far", rule(far))
@@ -167,5 +161,5 @@ fn the_item_of_version_8_stays_readable() {
     let counted = super::CountOf { kind: event::Kind::Predictions, tag };
     assert_eq!(read.rules["many"].watched, Watched::Count(counted));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
-    assert!(Stored::from_item(&stored.with("v", 9)).is_err());
+    assert!(Stored::from_item(&stored.with("v", 2)).is_err());
 }

@@ -30,7 +30,7 @@ fn the_class_of_a_prediction_without_a_label_is_that_of_the_greatest_score() {
     let release = &evaluation.releases["classes"];
     let Some(Measures::Multiclass(of)) = &release.measures else { panic!("{release:?}") };
     assert_eq!((of.judged, of.correct, release.unjudged()), (4, 3, 1));
-    assert_eq!((of.scores.unwrap().scored, of.scores.unwrap().top), (3, [3, 3, 3]));
+    assert_eq!((of.scores.scored, of.scores.top), (3, [3, 3, 3]));
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
 }
 

@@ -153,7 +153,7 @@ fn distinct(rows: &[Prediction]) -> Vec<Prediction> {
 
 /// Clears the number of repeated predictions, which counts in the bucket of the superseded one.
 fn without_repeated(of: &ReleaseEvaluation) -> ReleaseEvaluation {
-    ReleaseEvaluation { repeated: None, ..of.clone() }
+    ReleaseEvaluation { repeated: 0, ..of.clone() }
 }
 
 /// Condition that keeps predictions with the tag `x`.
@@ -275,7 +275,7 @@ proptest! {
                 .filter(|(release, _)| (release.name == "w1") == (bucket.name == "w"))
                 .map(|(_, of)| of).collect();
             prop_assert_eq!(of.predictions, releases.iter().map(|of| of.predictions).sum::<u64>());
-            prop_assert_eq!(of.repeated, Some(releases.iter().filter_map(|of| of.repeated).sum::<u64>()));
+            prop_assert_eq!(of.repeated, releases.iter().map(|of| of.repeated).sum::<u64>());
             let counts = |name: &str| releases.iter()
                 .filter_map(|of| crate::Figure::named(name)?.count(of)).sum::<u64>();
             for name in ["tp", "fp", "tn", "fn", "positives"] {

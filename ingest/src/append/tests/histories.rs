@@ -132,10 +132,9 @@ async fn send(world: &World, appender: &Appender, name: Name, content: usize) ->
         Name::Content => appender.append(&world.workspace, &lanes, batch, None, Remember::Week).await,
         Name::Nothing => appender.append(&world.workspace, &lanes, batch, None, Remember::Never).await,
         Name::Chunk(good) => {
-            let origin = Origin { digest: format!("{content}"), first: 1, before: BTreeMap::new() };
+            let origin = Origin { digest: format!("{content}"), first: 1 };
             let good: Vec<usize> = (0..batch.rows()).filter(|row| good[row / ROWS]).collect();
-            let old = Default::default();
-            let chunk = ChunkRows { origin: &origin, batch: &batch, good: &good, old: &old };
+            let chunk = ChunkRows { origin: &origin, batch: &batch, good: &good };
             appender.append_chunk(&world.workspace, &lanes, &chunk).await
         }
     }

@@ -1,4 +1,4 @@
-//! Lanes: one order of the events of a key, and days that 0.1 began.
+//! Lanes: one order of the events of a key.
 
 use super::*;
 
@@ -116,65 +116,6 @@ async fn two_that_begin_a_day_with_other_numbers_of_lanes_agree() {
         *found.entry(logs.len()).or_default() += 1;
     }
     assert!(found.keys().all(|lanes| [1, 4].contains(lanes)), "{found:?}");
-}
-
-/// What 0.1 has claimed goes on where its claim says, in the form that it had, before all that is placed by
-/// key.
-#[tokio::test]
-async fn a_claim_of_version_1_is_fulfilled_in_its_lane_before_what_is_placed_by_key() {
-    let world = World::new();
-    let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
-    let batch = world.batch(0, 50);
-    let claim = Item::new(key::old_batch(&world.workspace, Kind::Predictions, "nightly"))
-        .with("v", 1)
-        .with("digest", batch.digest())
-        .with("n", 50)
-        .with("claimed_at", world.clock.now().micros())
-        .with("state", "open")
-        .with("after", BTreeMap::from([("day#2026-06-01/p/03".to_owned(), Value::from(0))]))
-        .with("expires_at", world.clock.now().micros() / 1_000_000 + 1_000);
-    world.table.put(claim, Condition::Absent).await.unwrap();
-    let appender = world.appender();
-    let append = async |batch, key| {
-        appender.append(&world.workspace, &lanes, batch, key, Remember::Week).await.unwrap().appended
-    };
-    let corrected = world.batch_of(0, 50, "2026-06-01", 0.1);
-    assert_eq!(append(corrected, None).await, 50);
-    assert_eq!(append(batch.clone(), Some("nightly")).await, 50);
-    assert_eq!(append(batch, Some("nightly")).await, 0);
-    assert_eq!(last_scores(&world).await.values().filter(|score| **score != 0.1).count(), 0);
-    let log = LogId {
-        workspace: world.workspace.clone(),
-        day: "2026-06-01".parse().unwrap(),
-        kind: Kind::Predictions,
-        lane: 3,
-    };
-    let last = scan::last_of(&*world.table, &log).await.unwrap().unwrap();
-    assert_eq!((last.placed, last.rows), (Placed::ByBatch, 50));
-}
-
-/// A day that 0.1 has begun, in lane 0, goes on in that one lane.
-#[tokio::test]
-async fn a_day_that_was_begun_by_version_1_goes_on_in_one_lane() {
-    let world = World::new();
-    let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
-    let log = LogId {
-        workspace: world.workspace.clone(),
-        day: "2026-06-01".parse().unwrap(),
-        kind: Kind::Predictions,
-        lane: 0,
-    };
-    let old = world.batch_of(0, 10, "2026-06-01", 0.9).columns;
-    let old = Segment::pack(log.clone(), 1, world.clock.now(), Vec::new(), &old).unwrap();
-    let old = Segment { placed: Placed::ByBatch, ..old };
-    world.table.put(old.to_item(), Condition::Absent).await.unwrap();
-    let batch = world.batch_of(0, 10, "2026-06-01", 0.1);
-    world.appender().append(&world.workspace, &lanes, batch, None, Remember::Week).await.unwrap();
-    assert_eq!(scan::heads(&*world.table, &world.workspace).await.unwrap().len(), 1);
-    assert_eq!(scan::head(&*world.table, &log).await.unwrap(), 2);
-    assert!(last_scores(&world).await.values().all(|score| *score == 0.1));
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub fn compacting(seed: u64) -> Compacted {
         scene.compacts = true;
         scene.world.lock().logs = scene.logs();
         let (_, table) = scene.table("layout");
-        layout::raise(&*table, scene.clock.now(), async || Ok(true)).await.expect("a table in memory");
+        layout::begin(&*table, scene.clock.now()).await.expect("a table in memory");
         scene.world.faults.store(FAULTS, Ordering::Relaxed);
         let mut workers: Vec<JoinHandle<()>> = (0..WORKERS).map(|_| scene.merges()).collect();
         for op in ops(seed) {
