@@ -149,7 +149,7 @@ enum Command {
     Compact(CompactArgs),
     /// Take keys out of all that is stored of a workspace, for good.
     Erase(EraseArgs),
-    /// Write again what is in the form of an older Almanac, while services go on.
+    /// Raise the layout of the table, and write again what is in an older form, while services go on.
     Upgrade(UpgradeArgs),
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]

@@ -5,7 +5,7 @@
 //! that one may take its place again; `almanac upgrade` raises the layout, and then writes again what is in an older form.
 
 use event::{Error, Result, Timestamp};
-use table::{Change, Condition, Item, Policy, Table, unless_overtaken, update};
+use table::{Change, Item, Policy, Table, update};
 
 use crate::key;
 
@@ -76,10 +76,7 @@ pub async fn load(table: &dyn Table) -> Result<Layout> {
 /// # Errors
 /// As [`load`].
 pub async fn begin(table: &dyn Table, now: Timestamp) -> Result<()> {
-    if table.get(&key::layout()).await?.is_none() {
-        unless_overtaken(table.put(Layout::of_today(now).to_item(), Condition::Absent).await)?;
-    }
-    load(table).await.map(drop)
+    say(table, now, false).await
 }
 
 /// Raises the layout of a table to that of this Almanac: older ones refuse it from then on.
@@ -87,11 +84,15 @@ pub async fn begin(table: &dyn Table, now: Timestamp) -> Result<()> {
 /// # Errors
 /// As [`load`].
 pub async fn raise(table: &dyn Table, now: Timestamp) -> Result<()> {
+    say(table, now, true).await
+}
+
+async fn say(table: &dyn Table, now: Timestamp, is_raised: bool) -> Result<()> {
     let key = key::layout();
     update(table, &key, Policy::of(&"the layout of the table"), async |item| {
         let known = item.as_ref().map(Layout::from_item).transpose()?;
         Ok(match known {
-            Some(Layout { number: LAYOUT, .. }) => Change::Leave(()),
+            Some(known) if known.number == LAYOUT || !is_raised => Change::Leave(()),
             _ => Change::Put(Layout::of_today(now).to_item(), ()),
         })
     })
@@ -101,7 +102,7 @@ pub async fn raise(table: &dyn Table, now: Timestamp) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use event::{Clock, ErrorKind};
-    use table::sqlite::SqliteTable;
+    use table::{Condition, sqlite::SqliteTable};
 
     use super::*;
 
@@ -137,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn an_older_one_stays_until_it_is_raised() {
         let (table, _folder) = table();
-        table.put(of(1).to_item(), Condition::None).await.unwrap();
+        table.put(of(1).to_item().with("ver", 1), Condition::None).await.unwrap();
         begin(&table, now()).await.unwrap();
         assert_eq!(load(&table).await.unwrap(), of(1));
         raise(&table, now()).await.unwrap();
