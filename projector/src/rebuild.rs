@@ -88,7 +88,7 @@ pub struct Report {
 ///
 /// # Errors
 /// `Corrupt`, when the new version would show less than the old, for there are segments that only the old one could fold, and
-/// `Incomplete`, when such segments are missing; then the old one stays. Those of the table.
+/// `Incomplete`, when such segments are missing; then the old one stays. Errors of the table.
 pub async fn rebuild(
     table: &dyn Table,
     workspace: &Id,

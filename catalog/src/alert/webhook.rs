@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{CrossedRule, watched::minutes_of};
 use crate::json;
 
-/// The most webhooks of a workspace.
+/// Maximum webhooks of a workspace.
 pub const MAX_WEBHOOKS: usize = 8;
 
 /// Maximum bytes of the URL of a webhook.
