@@ -9,7 +9,7 @@ pub const ACTIVITY_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 const ITEM_VERSION: i64 = 1;
 
-/// Something that happened to a user.
+/// Activity of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// Time at which it happened.

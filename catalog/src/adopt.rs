@@ -7,7 +7,7 @@ use table::Item;
 use super::{AnyEntity, Catalog, closing::CLOSING, create::taken};
 
 impl Catalog {
-    /// Refuses a user, a group, a system or a workspace of another table whose name somebody else has here. One that is here under the
+    /// Refuses a user, a group, a system or a workspace of another table whose name another entity has here. One that is here under the
     /// same id may have another name.
     ///
     /// # Errors
@@ -36,8 +36,8 @@ impl Catalog {
         }
     }
 
-    /// Takes in a user, a group, a system or a workspace of another table by its item, unless it is here. A workspace comes into the
-    /// category that is called as its own was, which is created when it is new.
+    /// Adopts a user, a group, a system or a workspace of another table by its item, unless it is here. A workspace comes into the
+    /// category with the name of its old one, which is created when it is new.
     ///
     /// # Errors
     /// `Conflict`, when its name is taken; `Invalid`, when it belongs to a workspace; `Corrupt`, when the item is of no entity.

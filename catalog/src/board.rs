@@ -66,7 +66,7 @@ const GREAT: f64 = 1e100;
 /// Attributes read of a release.
 const READ: [&str; 6] = ["name", "model", "GSI1PK", "board", "score", "place"];
 
-/// Attributes that place a release on the board. The audit log leaves them out: nobody decides them.
+/// Attributes that place a release on the board. The audit log leaves them out: they are no decisions of people.
 const PLACE: &[&str] = READ.split_at(3).1;
 
 impl Ranked {

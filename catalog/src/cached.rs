@@ -84,7 +84,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         self.lock().get(key).filter(|kept| self.is_fresh(kept, now)).map(|kept| kept.value.clone())
     }
 
-    /// Forgets the value of `key`.
+    /// Removes the value of `key`.
     pub fn forget(&self, key: &K) {
         self.lock().remove(key);
     }

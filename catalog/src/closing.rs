@@ -136,7 +136,7 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Marks a workspace as closing, if it is not yet.
+    /// Marks a workspace as closing, unless it is closing already.
     async fn mark(&self, at: &EntityId, now: Timestamp) -> Result<()> {
         let mut tries = BUSY.tries();
         loop {

@@ -95,7 +95,7 @@ fn empty(key: table::Key) -> Item {
     Item::new(key).with("v", ITEM_VERSION).with("n", 0).with("latest", Vec::<Value>::new())
 }
 
-/// The value of a counter.
+/// Decodes the value of a counter.
 pub(super) fn value(item: &Item) -> Result<i64> {
     item.check_version(ITEM_VERSION)?;
     item.int("n")

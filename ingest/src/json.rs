@@ -1,4 +1,4 @@
-//! Reads the JSON formats whole, for callers that have all of a body.
+//! Readers of whole bodies in the JSON formats.
 
 use event::{Kind, Timestamp};
 

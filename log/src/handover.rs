@@ -96,7 +96,7 @@ impl Bytes {
     }
 }
 
-/// Room of one segment, until nobody holds it any more.
+/// Room of one segment, until its last holder drops it.
 #[derive(Debug)]
 struct Room {
     bytes: u64,

@@ -80,7 +80,7 @@ impl Catalog {
         found.ok_or_else(|| Error::not_found(format!("there is no alert rule `{name}` in this workspace")))
     }
 
-    /// Creates or changes alert rules, all or none; others stay. Returns them as they are then.
+    /// Creates or changes alert rules, all or none; others stay. Returns the applied rules.
     ///
     /// # Errors
     /// As [`Catalog::apply_alerts`].
@@ -104,11 +104,11 @@ impl Catalog {
         Ok(AlertRuleBody { reference: Some(days), ..body })
     }
 
-    /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then, and warns of rules on a release or
+    /// Creates or changes alert rules and webhooks, all or none; others stay. Returns the applied ones, and warns of rules on a release or
     /// a model that is not there, since it may come later, and of webhooks at private addresses.
     ///
     /// # Errors
-    /// As [`Catalog::with_days`]; `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
+    /// As [`Catalog::with_days`]; `Invalid`, when one of them is not valid, a name comes twice, or a rule notifies a missing webhook; `Conflict`, when there
     /// would be more than [`MAX_ALERT_RULES`] or [`MAX_WEBHOOKS`]; those of the table.
     pub async fn apply_alerts(
         &self,

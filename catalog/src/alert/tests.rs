@@ -16,7 +16,7 @@ fn body(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
 }
 
-/// A rule with all that a figure can have.
+/// A rule with all fields of a figure.
 fn full() -> AlertRuleBody {
     AlertRuleBody {
         figure: Some("auc".into()),

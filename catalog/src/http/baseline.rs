@@ -8,12 +8,12 @@ use web::{
 
 use crate::{Baselines, MAX_BASELINES};
 
-/// The baselines of a release, by name.
+/// Schema of the baselines of a release, by name.
 pub fn baselines_schema() -> RefOr<Schema> {
     schema::map(Some(schema::name()), schema::days()).max_properties(Some(MAX_BASELINES)).into()
 }
 
-/// The baselines of a release, as they are answered.
+/// The baselines of a release, in an answer.
 pub fn baselines_json(release: &str, baselines: &Baselines) -> Value {
     json!({ "release": release, "baselines": of(baselines) })
 }

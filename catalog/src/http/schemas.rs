@@ -71,7 +71,7 @@ pub(super) fn text(most: usize) -> ObjectBuilder {
     schema::string().min_length(Some(1)).max_length(Some(most))
 }
 
-/// Any JSON under any names.
+/// Schema of attributes: any JSON under any names.
 fn attributes() -> ObjectBuilder {
     let any: RefOr<Schema> = Object::builder().schema_type(SchemaType::AnyValue).into();
     schema::map(Some(schema::string().min_length(Some(1))), any)

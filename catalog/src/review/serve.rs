@@ -159,7 +159,7 @@ impl Asking<'_> {
         key::review_turn(self.workspace, &self.review.id, self.reviewer)
     }
 
-    /// Returns whether nobody is to judge an item any more.
+    /// Returns whether an item is not to be judged any more.
     fn is_settled(&self, item: &ReviewItem) -> bool {
         item.answer.is_some() || !(self.keeps)(item.predicted_at.day())
     }

@@ -1,4 +1,4 @@
-//! A JSON array of objects, read as the bytes come.
+//! JSON array of objects, read from a stream of bytes.
 
 use serde_json::value::RawValue;
 
@@ -22,7 +22,7 @@ enum State {
     Closed,
 }
 
-/// Reads the elements of an array. It holds no more than one that is not complete.
+/// Reader of the elements of an array. It holds at most one incomplete element.
 pub(crate) struct Array {
     names: Names,
     lean: Lean,

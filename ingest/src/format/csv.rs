@@ -1,4 +1,4 @@
-//! CSV with a header, read as the bytes come.
+//! CSV with a header, read from a stream of bytes.
 
 use std::borrow::Cow;
 

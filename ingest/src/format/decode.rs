@@ -1,4 +1,4 @@
-//! Content encodings: compressed bytes in, plain bytes out, as they come and never more than a limit.
+//! Content encodings: compressed bytes in, plain bytes out, in a stream and never more than a limit.
 
 use std::io::{self, Write};
 

@@ -65,7 +65,7 @@ impl House {
                     got[at] += u64::from(self.take(process, caller, rows).await.is_ok());
                 }
             }
-            // Reports are written and read by tasks, each of which holds what its process counts.
+            // Reports are written and read by tasks, each of which holds the accounts of its process.
             while callers.iter().any(|(process, ..)| Arc::strong_count(&process.accounts) > 1) {
                 tokio::task::yield_now().await;
             }

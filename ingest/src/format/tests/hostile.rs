@@ -1,4 +1,4 @@
-//! Bodies that are made to do harm.
+//! Hostile bodies.
 
 use polars::prelude::{DataFrame, IntoColumn as _, NamedFrom as _, Series};
 use polars_io::{ipc::IpcCompression, parquet::write::ParquetCompression};
