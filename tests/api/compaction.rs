@@ -18,7 +18,7 @@ use log::{
 use projector::compact::{Compactor, Done};
 use query::{Request, What, Words};
 use serde_json::json;
-use table::{Call, Condition, Layer, Query, Table, query_all};
+use table::{Call, Layer, Query, Table, query_all};
 use tests::{
     engine::Engine,
     on_both_engines,

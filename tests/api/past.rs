@@ -7,7 +7,6 @@ use event::{Day, Definition, Kind, Task, Timestamp};
 use ingest::definitions::NewDefinition;
 use log::key::{EntityId, EntityKind};
 use serde_json::json;
-use table::Condition;
 use tests::{
     on_both_engines,
     scene::{NOW, Scene},

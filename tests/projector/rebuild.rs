@@ -18,7 +18,7 @@ use projector::{
     retry::{self, Retried},
     status::status,
 };
-use table::{Condition, Item, Query, query_all};
+use table::{Condition, Item};
 use tests::{
     between::{Between, Call, Happens},
     on_both_engines,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use catalog::Catalog;
 use event::{ErrorKind, lane::lane_of};
-use log::{key, scan, segment_item::Segment};
-use table::{Call, Condition, Item, Layer, item::Value, sqlite::SqliteTable};
+use log::{scan, segment_item::Segment};
+use table::{Call, Layer, sqlite::SqliteTable};
 
 use super::{
     claim::{Claim, Claims},
