@@ -6,7 +6,7 @@ use access::{Access, Caller, Limits, NewToken, Refusal, Token, Tokens};
 use catalog::{Catalog, New, NewEntity, Place, Role};
 use event::{Clock, Id, Kind, Right};
 use log::key::{self, EntityId, EntityKind, Scope};
-use table::{Condition, Table};
+use table::Table;
 use tests::{
     between::{Between, Call, Happens},
     conformance::{TestClock, eventually},

@@ -89,7 +89,7 @@ async fn without_a_key_a_batch_is_the_same_for_ten_minutes(world: World) {
 }
 
 async fn a_row_of_a_chunk_is_stored_once_however_many_others_are_good(world: World) {
-    let origin = Origin { digest: "0af1".repeat(16), first: 1, before: Default::default() };
+    let origin = Origin { digest: "0af1".repeat(16), first: 1 };
     let batch = batch(3_000, world.clock.now());
     let mut stored = 0;
     for (every, appended) in [(2, 1_500), (2, 0), (3, 500), (1, 1_000), (1, 0)] {
