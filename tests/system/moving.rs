@@ -166,7 +166,7 @@ fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
     let table = block_on(place.store().open());
     let workspace = block_on(catalog::Catalog::new(table.clone()).workspace("flights/nyc")).unwrap();
     let lanes = key::lanes(workspace.id());
-    let with = |count: i64| Item::new(lanes.clone()).with("v", 2).with("ver", count).with("count", count);
+    let with = |count: i64| Item::new(lanes.clone()).with("v", 1).with("ver", count).with("count", count);
     let put = |item| block_on(table.put(item, Condition::None)).unwrap();
     put(with(1));
     said(&["export", "--to", &out("whole")]);
