@@ -89,23 +89,26 @@ fn each_part(node: &mut Value, name: &str, each: &mut dyn FnMut(&'static str, &s
     let id = node.get("operationId").and_then(Value::as_str).map(str::to_owned);
     let name = id.as_deref().unwrap_or(name);
     for (key, value) in node.as_object_mut().into_iter().flatten() {
+        let group = match key.as_str() {
+            "parameters" => "parameters",
+            "headers" => "headers",
+            _ => "schemas",
+        };
         match (key.as_str(), value) {
             ("example" | "examples" | "default", _) => {}
-            ("parameters", Value::Array(all)) => all.iter_mut().for_each(|one| {
-                let name = one["name"].as_str().unwrap_or(name).to_owned();
-                each("parameters", &name, one);
-            }),
-            ("headers", Value::Object(all)) => {
-                all.iter_mut().for_each(|(name, one)| each("headers", name, one))
+            ("parameters" | "anyOf" | "allOf", Value::Array(all)) => {
+                for one in all {
+                    let name = one["name"].as_str().unwrap_or(name).to_owned();
+                    each(group, &name, one);
+                }
             }
-            ("properties", Value::Object(all)) => {
-                all.iter_mut().for_each(|(name, one)| each("schemas", name, one));
-            }
-            ("anyOf" | "allOf", Value::Array(all)) => {
-                all.iter_mut().for_each(|one| each("schemas", name, one))
+            ("headers" | "properties", Value::Object(all)) => {
+                for (name, one) in all {
+                    each(group, name, one);
+                }
             }
             ("schema" | "items" | "additionalProperties" | "propertyNames", one @ Value::Object(_)) => {
-                each("schemas", name, one);
+                each(group, name, one);
             }
             (_, value) => each_part(value, name, each),
         }
