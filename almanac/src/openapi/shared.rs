@@ -126,7 +126,7 @@ mod tests {
             |at: &str| json!({ "name": "release", "in": at, "schema": long, "description": "x".repeat(100) });
         let operation = |id: &str, at: &str| {
             json!({ "get": { "operationId": id, "parameters": [parameter(at)], "responses": { "200": { "content": {
-                "application/json": { "example": { "items": long }, "schema": { "type": "object", "properties": { id: long } } },
+                "application/json": { "example": { "items": long }, "schema": { "type": "object", "properties": { format!("release_{id}"): long } } },
             } } } } })
         };
         let mut paths = [operation("one", "query"), operation("two", "query"), operation("three", "header")];
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(components["parameters"]["release"]["schema"], refers("schemas", "release"));
         assert_eq!(components["schemas"]["release"], long);
         let content = &paths[0]["get"]["responses"]["200"]["content"]["application/json"];
-        assert_eq!(content["schema"]["properties"]["one"], refers("schemas", "release"));
+        assert_eq!(content["schema"]["properties"]["release_one"], refers("schemas", "release"));
         assert_eq!(content["example"]["items"], long, "an example stays as it is");
         assert_eq!(components["schemas"]["Short"], short, "a reference would be longer");
     }
