@@ -32,7 +32,7 @@ pub struct Store {
     news: News,
 }
 
-/// What is told when a call has ended.
+/// The news of a call, which are told when it has ended.
 struct Told {
     heads: Heads,
     news: BTreeSet<(Id, Topic)>,

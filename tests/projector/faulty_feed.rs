@@ -80,6 +80,9 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace) -> Result<()> {
             *seq += 1;
             let part = BatchPart { batch: BatchId([batch as u8; 16]), first: 0, rows: ROWS };
             let segment = Segment::pack(log, *seq, clock().now(), vec![part], &events(kind, day, batch))?;
+            // The first segment of lane 0 says how many there are.
+            let lanes = (lane == 0 && *seq == 1).then_some((BATCHES / AT_ONCE) as u8);
+            let segment = Segment { lanes, ..segment };
             writes.push(Write::Put(segment.to_item(), Condition::Absent));
         }
         table.transact(writes).await?;

@@ -51,6 +51,8 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u
     let part = BatchPart { batch: BatchId([seq as u8; 16]), first: 0, rows: 1 };
     let columns = Columns { rows: 1, columns };
     let segment = Segment::pack(log, seq, Timestamp::default(), vec![part], &columns).unwrap();
+    // The first segment of lane 0 says how many there are.
+    let segment = Segment { lanes: (lane == 0 && seq == 1).then_some(8), ..segment };
     table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 

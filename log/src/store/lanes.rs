@@ -2,7 +2,7 @@
 //! partition a workspace.
 //!
 //! DynamoDB takes 1,000 write units a second of a partition, and a day that begins is a new range at the end of its partition, whatever that was split into before.
-//! Lane 0 stands in the partition of all logs of its workspace, `w#<id>/day`, the others in `w#<id>/day/<lane>` ([`key::lane_partition`]), under
+//! Lane 0 stands in the partition of all logs of its workspace, `w#<id>/day`, each other lane in `w#<id>/day/<lane>` ([`key::lane_partition`]), under
 //! the same sort keys. The first segment of lane 0 of a day and kind says how many lanes there are, and is deleted after all that stands in
 //! them: so a range is read from lane 0, and of what has several lanes one after the other.
 

@@ -116,7 +116,7 @@ fn without_lanes(mut item: Item) -> Item {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Wherever lanes stand, every query answers as if all stood in one partition, from whoever knows nothing yet as well.
+    /// Wherever lanes stand, every query answers as if all stood in one partition.
     #[test]
     fn every_read_answers_as_if_there_were_one_partition(
         logs in prop::collection::btree_map((1u8..8, 0usize..3, 0u8..7), 1u64..5, 0..40),
