@@ -54,7 +54,7 @@ pub fn profiles(items: &[Item], release: Option<&str>) -> Result<BTreeMap<Day, P
             None => of_all,
             Some(Some(of_release)) => of_release.n,
             Some(None) if releases.others().is_none() => 0,
-            // The release is merged into the others of the head. Its number is known if the features are of all predictions.
+            // The release is merged into the rest of the head. Its number is known if the features are of all predictions.
             Some(None) => match rollups.get(day).map(|state| head(*day, state)).transpose()? {
                 Some(rollup) if rollup.events(Kind::Predictions) == of_all => all,
                 _ => 0,

@@ -90,7 +90,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Takes the readable segments, and returns the others.
+    /// Takes the readable segments, and returns the rest.
     fn take_all(&mut self, page: Vec<Admitted>) -> Vec<Unreadable> {
         let mut unreadable = Vec::new();
         for Admitted { log, seq, item } in page {

@@ -40,7 +40,7 @@ pub(crate) async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Resul
     Ok(survey)
 }
 
-/// Takes the readable segments, and returns the others.
+/// Takes the readable segments, and returns the rest.
 fn take(survey: &mut Survey, page: Vec<Admitted>) -> Vec<Unreadable> {
     let mut unreadable = Vec::new();
     for Admitted { log, seq, item } in page {

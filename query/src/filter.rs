@@ -146,7 +146,7 @@ impl Filter {
         })
     }
 
-    /// Unpacks the requested columns and rows of a segment. If keys are requested, their column is unpacked first, and the others
+    /// Unpacks the requested columns and rows of a segment. If keys are requested, their column is unpacked first, and the rest
     /// only if some event has one of the keys; else the reason is returned.
     pub(crate) fn unpack(&self, segment: &Segment, lanes: &Lanes) -> Result<(Unpacked, Option<Why>)> {
         let (day, place, appended_at) = (segment.log.day, segment.place(), segment.known());

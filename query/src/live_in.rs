@@ -9,7 +9,7 @@ use crate::request::{What, Words, of_evaluations};
 pub struct LiveIn {
     /// The environment.
     pub environment: String,
-    /// True to judge releases live there; false to judge the others.
+    /// True to judge releases live there; false to judge the rest.
     pub is_live: bool,
 }
 

@@ -16,7 +16,7 @@ const HALF: usize = TABLE_ROWS / 2;
 /// The rows that a table for people shows, of rows given frame by frame.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Excerpt {
-    /// The first rows, and the last of the others.
+    /// The first rows, and the last of the rest.
     first: DataFrame,
     last: DataFrame,
     rows: usize,

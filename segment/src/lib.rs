@@ -1,7 +1,7 @@
 //! Segments: many events packed as columns, each with its own encoding and compression. `docs/segment.md` specifies
 //! the bytes.
 //!
-//! A segment is a header and one block a column. A reader takes the blocks it wants and skips the others by their
+//! A segment is a header and one block a column. A reader takes the blocks it wants and skips the rest by their
 //! length, so columns can be added, and types and encodings with them, without rewriting stored segments. Every part
 //! has a checksum, and no claim of the bytes is trusted before it is checked: hostile bytes give an error, not a
 //! panic or a large allocation.

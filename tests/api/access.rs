@@ -142,7 +142,7 @@ async fn two_tokens_of_one_name_are_not_made_at_once(server: Server) {
         error.is_conflict() && error.to_string().contains("has a token called `laptop` already"),
         "{error}"
     );
-    let (_, phone) = overtaken.create(&server.ann, new("phone"), now).await.unwrap();
+    overtaken.create(&server.ann, new("phone"), now).await.unwrap();
     let names = async || {
         let tokens = server.tokens.list(&server.ann).await.unwrap();
         tokens.into_iter().map(|token| token.name).collect::<BTreeSet<_>>()

@@ -9,7 +9,6 @@ use std::sync::{
 use event::{Clock, Error, Kind, Result, Timestamp};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
-    apart::Apart,
     key,
     merged::{self, QUIET},
     scan,
@@ -47,10 +46,7 @@ const BEGAN: &str = "2026-06-01T12:00:00Z";
 async fn scene_on(engine: Engine) -> Scene {
     // By then no claim of the day is forgotten.
     let clock = Clock::from_fn(|| at("2026-06-05T00:00:00Z"));
-    let scene = Scene::new(World::with(engine, clock).await).await;
-    // As an older Almanac leaves it.
-    scene.table.delete(&key::layout(), Condition::None).await.unwrap();
-    scene
+    Scene::new(World::with(engine, clock).await).await
 }
 
 /// A minute of the day.

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use tests::{
     on_both_engines,
     scene::{Scene, csv},
-    world::at,
 };
 
 use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, june, query};

@@ -25,7 +25,7 @@ use tests::{
     world::at,
 };
 
-use crate::bench::{Bench, day};
+use crate::bench::Bench;
 
 on_both_engines!(
     Bench::on:

@@ -36,8 +36,8 @@ impl World {
     pub async fn with(engine: Engine, clock: Clock) -> Self {
         let fresh = engine.fresh(clock).await;
         // As in a table that this Almanac made.
-        layout::begin(&*table, Timestamp::default()).await.expect("an empty table");
-        let counted = Arc::new(Counted::new(table));
+        layout::begin(&*fresh.table, Timestamp::default()).await.expect("an empty table");
+        let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
         Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }
 

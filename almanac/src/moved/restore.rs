@@ -102,11 +102,6 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         ))
         .into());
     }
-    // Before it is done: what fails here is done when it is called again.
-    let catalog = Catalog::new(Arc::clone(&table));
-    for workspace in catalog.workspaces().await? {
-        catalog.part_lanes(workspace.id(), around.clock.now()).await?;
-    }
     marker.is_done = true;
     marker.put(&*table, Condition::Exists).await?;
     println!(

@@ -292,7 +292,7 @@ impl Catalog {
         Ok(days.iter().zip(of).map(reading).collect())
     }
 
-    /// Counts the events of each day that have a tag, by the rollups. A value that is merged into the others has no known count.
+    /// Counts the events of each day that have a tag, by the rollups. A value that is merged into the rest has no known count.
     async fn tagged_days(
         &self,
         workspace: &Id,

@@ -6,10 +6,7 @@ use event::{Clock, Id};
 use log::key;
 use table::{Item, item::Value, sqlite::SqliteTable};
 
-use super::{
-    item::{ITEM_VERSION, Stored},
-    *,
-};
+use super::{item::Stored, *};
 use crate::Catalog;
 
 fn body(name: &str) -> AlertRuleBody {

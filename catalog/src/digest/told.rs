@@ -289,7 +289,7 @@ mod tests {
         let body: Value = serde_json::from_str(&told.body).unwrap();
         let data = &body["data"];
         assert_eq!((&body["type"], &body["timestamp"]), (&json!("digest"), &json!("2026-06-08T07:00:00Z")));
-        assert_eq!((&data["id"], &data["to"]), (&json!("digest.2026-06-07.mail"), &json!("2026-06-07")));
+        assert_eq!((&data["id"], &data["to"]), (&json!("digest.2026-06-07.mail/1"), &json!("2026-06-07")));
         assert_eq!(data["predictions"], json!({ "last": 120, "before": 100 }));
         let live = &data["live"][0];
         assert_eq!((&live["last"], &live["release"]), (&json!({ "value": 0.75, "n": 40 }), &json!("v2")));
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!((pages.len(), pages.last()), (MAX_DIGEST_PAGES, Some(&(200, 3))));
         let ids: std::collections::BTreeSet<String> =
             due(WebhookFormat::Json).told(&week(), &many, 0, at).iter().map(ToldDigest::id).collect();
-        let wanted = ["digest.2026-06-07.mail", "digest.2026-06-07.mail/2", "digest.2026-06-07.mail/3"];
+        let wanted = ["digest.2026-06-07.mail/1", "digest.2026-06-07.mail/2", "digest.2026-06-07.mail/3"];
         assert_eq!(ids, wanted.map(String::from).into());
         assert_eq!(due(WebhookFormat::Slack).told(&week(), &many, 0, at).len(), 1);
     }

@@ -369,7 +369,7 @@ impl Review {
     }
 }
 
-/// Splits the tags of an item into those equal on both sides, and the others of each side.
+/// Splits the tags of an item into those equal on both sides, and the rest of each side.
 pub fn shared_tags(
     [left, right]: [BTreeMap<String, String>; 2],
 ) -> (BTreeMap<String, String>, [BTreeMap<String, String>; 2]) {

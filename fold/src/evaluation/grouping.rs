@@ -73,13 +73,13 @@ impl By {
 /// exclusive.
 pub type LiveSpans = BTreeMap<String, Vec<(i64, i64)>>;
 
-/// Selection of judged predictions by whether their release was live when they were made. The others are still met
+/// Selection of judged predictions by whether their release was live when they were made. The rest are still met
 /// head to head, so live releases are compared with those that were not live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// Spans in which releases were live.
     pub live: LiveSpans,
-    /// True to judge predictions of live releases, false to judge the others.
+    /// True to judge predictions of live releases, false to judge the rest.
     pub is_live: bool,
 }
 

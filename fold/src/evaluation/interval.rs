@@ -39,7 +39,7 @@ const SEED: u64 = 0x416c_6d61_6e61_6373;
 /// Called repeatedly to ask whether to continue, with the number of rows to judge next, or the equivalent work.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
-/// Figures to compute intervals of. The interval of a figure does not depend on the others requested.
+/// Figures to compute intervals of. The interval of a figure does not depend on which others are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntervalsOf {
     /// Bit for each of [`FIGURES`], by its place.

@@ -102,7 +102,7 @@ impl<'a> Admitted<'a> {
         let (mut names, mut groups) = (Vec::new(), Vec::with_capacity(strings.len()));
         for (code, &name) in strings.names.iter().enumerate() {
             let stays = used(code) && beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-            // Names have the first groups; the others are numbered below.
+            // Names have the first groups; the rest are numbered below.
             groups.push(stays.then(|| {
                 names.push(name);
                 names.len() as u32 - 1

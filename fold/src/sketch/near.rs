@@ -6,7 +6,7 @@ use super::{
     text,
 };
 
-/// Level at which at most two cells are left: the negative numbers, and the others.
+/// Level at which at most two cells are left: the negative numbers, and the rest.
 pub(super) const COARSEST: u32 = 63;
 
 /// Bits of the span of the cells from level 1 on: the last cell is less than two to this power after the first one.

@@ -68,7 +68,7 @@ mod tests {
         let id = DecisionId { segment: PendingSegment { log, seq: 42 }, number: 7 };
         let names = [
             of_claim("nightly", at, "0af1"),
-            of_content("0af1"),
+            content::batch("0af1"),
             of_chunk("0af1", 61),
             of_decision(&id),
             of_answer(&ReviewItemId { workspace: workspace.clone(), review: workspace.clone(), number: 7 }),

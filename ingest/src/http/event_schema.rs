@@ -84,7 +84,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     }
 }
 
-/// Condition of each field that needs another one beside it: it is null, or one of the others is not.
+/// Condition of each field that needs another one beside it: it is null, or one of these is not.
 fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
     kind.sent_fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
         let needed = field.needs.iter().filter_map(|name| kind.field(name));

@@ -233,7 +233,7 @@ proptest! {
         }
     }
 
-    /// Predictions of live releases and the others add up to the whole.
+    /// Predictions of live releases and the rest add up to the whole.
     #[test]
     fn what_was_live_is_told_by_the_time_of_the_prediction(predictions in rows(), outcomes in outcomes()) {
         let live: LiveSpans = [("v1".to_owned(), vec![(0, 5), (12, 20)]), ("v2".to_owned(), vec![(5, 12)])].into();
