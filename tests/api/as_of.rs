@@ -76,13 +76,13 @@ impl World {
             _ => vec![key, Column::new("observed_at", time()), Column::new("label", text("1"))],
         };
         let columns = Columns { rows, columns };
-        let segment = Segment::pack(self.log(kind, lane), seq, at(appended_at), Vec::new(), &columns).unwrap();
-        Segment { lanes: (lane == 0 && seq == 1).then_some(4), ..segment }
+        Segment::pack(self.log(kind, lane), seq, at(appended_at), Vec::new(), &columns).unwrap()
     }
 
     async fn append(&self, kind: Kind, lane: u8, seq: u64, key: &str, appended_at: &str) {
-        let item = self.segment(kind, lane, seq, key, appended_at).to_item();
-        self.table.put(item, Condition::Absent).await.unwrap();
+        let segment = self.segment(kind, lane, seq, key, appended_at);
+        let segment = Segment { lanes: (lane == 0 && seq == 1).then_some(4), ..segment };
+        self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
     }
 
     fn request(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> Request {

@@ -8,7 +8,7 @@ use log::after::After;
 use query::{Bounds, Format, Query, Request, What, Words};
 use tests::{on_both_engines, scene::Scene, world::at};
 
-use crate::streamed::{PREDICTIONS, WHOLE, filled, june, put, query};
+use crate::streamed::{PREDICTIONS, WHOLE, filled, june, put, put_in_lane, query};
 
 on_both_engines!(
     Scene::on:
@@ -135,7 +135,7 @@ async fn a_page_of_another_request_is_refused(scene: Scene) {
 
 async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
     for lane in 0..8 {
-        put(&scene, ("2026-06-01", lane, 1), 20_000).await;
+        put_in_lane(&scene, ("2026-06-01", lane, 1), 20_000).await;
     }
     let bounds = Bounds { memory: 16 << 20, ..Bounds::default() };
     let service = query(&scene.table, bounds);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use catalog::{AnyEntity, Catalog, DetailedSpec, New, NewEntity, Patch, Pin, new::NewSnapshot};
-use event::{Clock, ErrorKind, Kind, Result, Task};
+use catalog::{AnyEntity, DetailedSpec, Patch, Pin, new::NewSnapshot};
+use event::{Clock, ErrorKind, Kind, Result};
 use log::{key, key::EntityId};
 use projector::{
     expire::Deleted,
@@ -11,7 +11,7 @@ use projector::{
 };
 use query::{Query, What};
 use serde_json::json;
-use table::{Condition, Update, Write};
+use table::Condition;
 use tests::{
     on_both_engines,
     register::release_of,
@@ -26,7 +26,6 @@ on_both_engines!(
     a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived,
     what_a_snapshot_cannot_keep_is_refused,
     a_snapshot_of_which_a_segment_changed_is_not_the_same,
-    a_workspace_of_before_there_were_snapshots_takes_them_and_is_deleted,
 );
 
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
@@ -254,36 +253,4 @@ async fn a_snapshot_of_which_a_segment_changed_is_not_the_same(scene: Scene) {
     // Without the segment there is no answer at all.
     scene.table.delete(&first, Condition::None).await.unwrap();
     assert!(scene.query(at(NOW)).verify_snapshot(&made).await.is_err());
-}
-
-async fn a_workspace_of_before_there_were_snapshots_takes_them_and_is_deleted(scene: Scene) {
-    let catalog = Catalog::new(Arc::clone(&scene.table)).waiting(std::time::Duration::ZERO);
-    let old = async |path: &str| {
-        let workspace = catalog.ensure_workspace(path, at(NOW)).await.unwrap().entity.id;
-        let at_workspace = EntityId::Workspace(workspace);
-        let without = Update::new(at_workspace.key(), Condition::Exists).remove("count_of_snapshots");
-        scene.table.transact(vec![Write::Update(without)]).await.unwrap();
-        at_workspace
-    };
-    // A workspace without snapshots is deleted directly.
-    let empty = old("credit/empty").await;
-    catalog.delete(&empty, None, at(NOW)).await.unwrap();
-    let used = old("credit/used").await;
-    catalog.ensure_model(used.id(), "m", &Task::Regression, at(NOW)).await.unwrap();
-    let mut new = june("june", "predictions");
-    new.workspace = "credit/used".into();
-    create(&scene, &new).await.unwrap();
-    let AnyEntity::Workspace(found) = catalog.get(&used).await.unwrap() else { panic!("a workspace") };
-    assert_eq!(found.children[&log::key::EntityKind::Snapshot], 1);
-    let refused = catalog.delete(&used, None, at(NOW)).await.unwrap_err();
-    assert!(refused.is_conflict(), "{refused}");
-    catalog.change(&used, &Patch::archive(true), None, at(NOW)).await.unwrap();
-    let late = New::Snapshot {
-        workspace: used.id().clone(),
-        content: Box::new(catalog.snapshot(used.id(), "june").await.unwrap().content),
-    };
-    let late = catalog.create(NewEntity::new("late", late), at(NOW)).await.unwrap_err();
-    assert!(late.to_string().contains("archived"), "{late}");
-    catalog.delete(&used, None, at(NOW)).await.unwrap();
-    assert!(catalog.find(&used).await.unwrap().is_none());
 }

@@ -211,9 +211,8 @@ fn shown(item: &Item, names: Option<&[String]>) -> Vec<Item> {
     let wants = |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
     let segments = if wants(DATA) { merged::split(item) } else { merged::split_bare(item) };
     let Ok(segments) = segments else {
-        let key = |seq| {
-            Item::new(key::segment(&log, seq)).with("v", merged::ITEM_VERSION).with(FROM, from as i64)
-        };
+        let key =
+            |seq| Item::new(key::segment(&log, seq)).with("v", merged::ITEM_VERSION).with(FROM, from as i64);
         return (from..=last).map(key).collect();
     };
     let shown = segments.iter().map(|segment| {
