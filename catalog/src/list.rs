@@ -10,13 +10,14 @@ use super::{AnyEntity, Catalog};
 pub const MAX_PAGE: usize = 1_000;
 
 /// Attributes that every read of an entity needs.
-const NEEDED: [&str; 31] = [
+const NEEDED: [&str; 32] = [
     "v",
     "ver",
     "id",
     "name",
     "created_at",
     "updated_at",
+    "created_by",
     "archived_at",
     "count_of_workspaces",
     "count_of_models",

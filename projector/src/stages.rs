@@ -303,7 +303,7 @@ pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timesta
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             last => last?,
         };
-        if !last.as_ref().is_some_and(|last| last.known() <= at) {
+        if last.as_ref().is_none_or(|last| last.known() > at) {
             return Ok(false);
         }
     }

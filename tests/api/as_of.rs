@@ -265,6 +265,7 @@ async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
 async fn with_bad_segment(world: &World) {
     for (seq, key) in (1..).zip(["a", "b", "c"]) {
         let mut segment = world.segment(Kind::Predictions, 0, seq, key, "2026-06-01T12:00:00Z");
+        segment.lanes = (seq == 1).then_some(4);
         if key == "b" {
             let middle = segment.data.len() / 2;
             segment.data[middle..].fill(0xff);
