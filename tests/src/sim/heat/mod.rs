@@ -208,7 +208,7 @@ fn options(world: &World) -> Options {
         courier: None,
         append: None,
         handover: log::handover::Handover::default(),
-        compacts: true,
+        compacts: false,
         rest: projector::PAID_REST,
     }
 }
