@@ -177,6 +177,7 @@ impl Scene {
             sweep_every: SWEEP_EVERY,
             courier: Some(Arc::clone(&self.receiver) as _),
             append: Some(Arc::new(append)),
+            compacts: false,
             ..Options::new(clock)
         };
         self.worker = tokio::spawn(async move {
