@@ -2,7 +2,7 @@
 //!
 //! It stands under the key of the last segment that it holds and says in `from` which is the first. Of each segment it keeps all that the
 //! segment's own item says ([`split`] makes the same segments of it again), but once for all of them what they have in common: the
-//! names of columns, releases, authors. [`crate::apart`] shows it to readers as the segments that it holds.
+//! names of columns, releases, authors. [`crate::store`] shows it to readers as the segments that it holds.
 
 use std::time::Duration;
 

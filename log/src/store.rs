@@ -1,5 +1,5 @@
-//! The one layer between the services and an engine: a table that places lanes in partitions ([`lanes`]), shows merged items as
-//! the segments that they hold ([`apart`]), watches how the engine's calls go ([`calls`]), and tells the [`Bell`] and the [`News`] what is written.
+//! The one layer between the services and an engine: a table that places lanes in partitions (`lanes`), shows merged items as
+//! the segments that they hold (`apart`), watches how the engine's calls go (`calls`), and tells the [`Bell`] and the [`News`] what is written.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
