@@ -272,9 +272,9 @@ impl Catalog {
             if known.ver > 0 && wanted == known {
                 return Ok(known);
             }
-            let layout = layout::load(&*self.table).await?.number;
+            let (layout, is_still) = layout::held(&*self.table).await?;
             let wanted = wanted.changed(now);
-            let mut writes = vec![Write::Put(wanted.to_item(workspace, layout)?, unchanged)];
+            let mut writes = vec![Write::Put(wanted.to_item(workspace, layout.number)?, unchanged), is_still];
             writes.extend(day.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
             if unless_overtaken(self.table.transact(writes).await)?.is_some() {
                 return Ok(wanted);

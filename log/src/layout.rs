@@ -5,7 +5,7 @@
 //! that one may take its place again; `almanac upgrade` raises the layout, and then writes again what is in an older form.
 
 use event::{Error, Result, Timestamp};
-use table::{Change, Item, Policy, Table, update};
+use table::{Change, Condition, Item, Policy, Table, Write, update};
 
 use crate::key;
 
@@ -29,7 +29,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// That of a table of this Almanac.
+    /// Layout of a table that this Almanac creates or raises.
     fn of_today(at: Timestamp) -> Self {
         Self { number: LAYOUT, by: env!("CARGO_PKG_VERSION").to_owned(), at }
     }
@@ -65,10 +65,21 @@ impl Layout {
 /// # Errors
 /// `Conflict`, when it is of a newer Almanac; `Corrupt`; those of the table.
 pub async fn load(table: &dyn Table) -> Result<Layout> {
-    match table.get(&key::layout()).await? {
-        Some(item) => Layout::from_item(&item),
-        None => Ok(Layout::of_today(Timestamp::default())),
-    }
+    Ok(held(table).await?.0)
+}
+
+/// Returns the layout of a table, and the check that belongs to a write in the form of that layout: so none is in the older form once the
+/// layout was raised.
+///
+/// # Errors
+/// As [`load`].
+pub async fn held(table: &dyn Table) -> Result<(Layout, Write)> {
+    let item = table.get(&key::layout()).await?;
+    let (layout, ver) = match &item {
+        Some(item) => (Layout::from_item(item)?, item.int("ver")?),
+        None => (Layout::of_today(Timestamp::default()), 0),
+    };
+    Ok((layout, Write::Check(key::layout(), Condition::unchanged(ver))))
 }
 
 /// Has a new table say its layout.
@@ -102,7 +113,7 @@ async fn say(table: &dyn Table, now: Timestamp, is_raised: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use event::{Clock, ErrorKind};
-    use table::{Condition, sqlite::SqliteTable};
+    use table::sqlite::SqliteTable;
 
     use super::*;
 

@@ -1,8 +1,10 @@
 //! Events that expire unless they are pinned.
 
-use catalog::{AnyEntity, Pin, ReviewSpec, Verdict, new::NewSnapshot};
+use std::sync::Arc;
+
+use catalog::{AnyEntity, Catalog, Pin, ReviewSpec, Verdict, new::NewSnapshot};
 use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp, Window};
-use log::{counted::CountedTime, expired, scan};
+use log::{counted::CountedTime, expired, key, layout, scan};
 use projector::{
     expire::Deleted,
     rebuild::{Pace, rebuild},
@@ -10,7 +12,9 @@ use projector::{
 };
 use query::{Request, Sql, SqlWords, What, Words};
 use serde_json::json;
+use table::Condition;
 use tests::{
+    between::{Between, Call, Happens},
     on_both_engines,
     scene::{Scene, csv},
     world::{World, at},
@@ -27,6 +31,7 @@ on_both_engines!(
     items_of_reviews_come_back_with_their_days,
     retention_on_old_data_comes_down_at_once_and_then_day_by_day,
     what_was_known_of_an_expired_day_is_told_by_its_ages,
+    settings_never_lag_behind_a_raised_layout,
 );
 
 use crate::reviews;
@@ -371,4 +376,27 @@ async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
     assert!(rows.contains("2026-06-04,14d,0\n2026-06-04,latest,0"), "{rows}");
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
     assert_eq!((report.faults.as_slice(), report.expired, report.stages), ([].as_slice(), 1, 6));
+}
+
+/// A setting is not stored in the older form once the layout was raised, also if the raise falls between its read and its write.
+async fn settings_never_lag_behind_a_raised_layout(world: World) {
+    let now = at("2026-06-06T00:00:00Z");
+    let workspace = world.catalog.ensure_workspace("credit/prod", now).await.unwrap().entity.id;
+    let (table, retention) = (world.table(), key::retention(&workspace));
+    let item = table.get(&key::layout()).await.unwrap().expect("the world begins its table");
+    table.put(item.with("layout", 1), Condition::Exists).await.unwrap();
+    let mut upgrades = vec![(Arc::clone(&table), Catalog::new(Arc::clone(&table)), workspace.clone())];
+    let wanted = retention.clone();
+    let between = Between::new(Arc::clone(&table), move |call| {
+        let Call::Write(keys) = call else { return None };
+        let (table, catalog, workspace) = keys.contains(&wanted).then(|| upgrades.pop())??;
+        Some(Box::pin(async move {
+            layout::raise(&*table, now).await.unwrap();
+            assert!(!catalog.renew_retention(&workspace, true).await.unwrap(), "nothing is set yet");
+        }) as Happens)
+    });
+    let catalog = Catalog::new(Arc::new(between));
+    catalog.set_retention(&workspace, Some(9), now).await.unwrap();
+    let stored = table.get(&retention).await.unwrap().unwrap();
+    assert_eq!((stored.int("v").unwrap(), stored.int("days").unwrap()), (2, 9));
 }

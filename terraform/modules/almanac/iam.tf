@@ -173,7 +173,7 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # A day is pinned, kept for longer, or in a snapshot that is made, with its name, while it has not expired.
+  # A day is pinned, kept for longer, or in a snapshot that is made, with its name, while it has not expired and the layout is the same.
   statement {
     sid       = "KeepDays"
     actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
@@ -182,7 +182,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = [local.workspace, "@name#*", "@id#*", "${local.workspace}/audit", "${local.workspace}/expired"]
+      values   = [local.workspace, "@name#*", "@id#*", "${local.workspace}/audit", "${local.workspace}/expired", "sys/layout"]
     }
   }
 
