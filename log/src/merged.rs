@@ -13,15 +13,12 @@ use table::{Condition, Item, Write};
 use crate::{
     erased::{self, Surrogates},
     key::{self, LogId},
-    segment_item::{LANES, MAX_SEGMENT_ROWS, Segment, VER},
+    segment_item::{ITEM_VERSION, LANES, MAX_SEGMENT_ROWS, Segment, VER},
 };
 
 mod facts;
 
 use facts::Facts;
-
-/// Version of the item.
-pub(crate) const ITEM_VERSION: i64 = 1;
 
 /// The attribute that says which segment is the first that is held; no segment's own item has it.
 pub const FROM: &str = "from";

@@ -18,8 +18,8 @@ use crate::{
     merged::FROM,
 };
 
-/// Version of the item around the packed events.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item around packed events: of one segment, or of several that were merged.
+pub(crate) const ITEM_VERSION: i64 = 1;
 
 /// The most rows in a segment.
 pub const MAX_SEGMENT_ROWS: usize = 10_000;
@@ -56,7 +56,7 @@ pub struct Segment {
     /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
     /// that is a row range, and as a whole where no part is of a chunk.
     pub indexes: Vec<Vec<u32>>,
-    /// Who appended each part; empty, where nobody in particular did.
+    /// Author of each part; empty if there is none.
     pub authors: Authors,
     /// How many events name each release.
     pub releases: BTreeMap<String, u64>,

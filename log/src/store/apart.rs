@@ -1,5 +1,5 @@
-//! Each merged item is shown as the segments that it holds, so those who read logs know of none
-//! ([`crate::merged`]). Who asks for items as they are stored ([`Query::as_stored`]) gets these.
+//! Shows each merged item as its segments, so that readers of logs need not know of merging ([`crate::merged`]). A query for
+//! items as they are stored ([`Query::as_stored`]) gets the merged items.
 //!
 //! A merged item stands under the key of its last segment. So a read that begins in the middle of it finds it, and one that ends there
 //! looks once more behind its end. Until the segments' own items are deleted both are there: the one that comes first in the order of the read
@@ -14,13 +14,10 @@ use super::{Store, lanes};
 use crate::{
     key::{self, LogId},
     merged::{self, EVENTS, FROM, PARTS},
-    segment_item::DATA,
+    segment_item::{DATA, ITEM_VERSION},
 };
 
-/// The version that the items of segments have which are shown.
-const SHOWN_VERSION: i64 = 1;
-
-/// What cursors of pages of segments begin with.
+/// First part of the cursors of pages of segments.
 const MARK: &str = "apart";
 
 /// The item of a key.
@@ -67,7 +64,7 @@ async fn forward(store: &Store, reading: &mut Reading) -> Result<Page> {
     let page = lanes::read(store, &reading.below()).await?;
     let last = page.items.last().map(|item| item.key.sk.clone());
     let mut is_full = reading.take(page.items);
-    // What stands behind the end may hold segments before it.
+    // A merged item behind the end may hold segments before it.
     if let (None, false, Some((log, seq))) = (&page.next, is_full, reading.ends_in())
         && last.is_none_or(|last| last < reading.range.to)
         && let Some(item) = behind(store, &log, seq + 1, reading.attributes.as_deref()).await?
@@ -94,13 +91,13 @@ async fn backward(store: &Store, reading: &mut Reading) -> Result<Page> {
 /// A page that is being read.
 struct Reading {
     query: Query,
-    /// What is left of the range.
+    /// Rest of the range.
     range: KeyRange,
-    /// Where the table below goes on within that.
+    /// Cursor of the lanes below within the rest.
     after: Option<Cursor>,
-    /// What is asked for of merged items and others.
+    /// Attributes to read, with those of merged items.
     attributes: Option<Vec<String>>,
-    /// The last segment that was shown, on this page or one before.
+    /// Last segment shown, on this page or an earlier one.
     last: Option<String>,
     shown: Vec<Item>,
 }
@@ -129,7 +126,7 @@ impl Reading {
         Self { query: query.clone(), range, after, attributes, last, shown: Vec::new() }
     }
 
-    /// What the table below is asked for.
+    /// Returns the query for the lanes below.
     fn below(&self) -> Query {
         Query {
             range: self.range.clone(),
@@ -145,7 +142,7 @@ impl Reading {
         key::parse_segment(&Key::new(self.range.pk.clone(), self.range.to.clone()))
     }
 
-    /// Shows items as far as they are wanted; whether the page is full.
+    /// Shows items within the range and the limit. Returns true if the page is full.
     fn take(&mut self, items: Vec<Item>) -> bool {
         let is_forward = self.query.direction == Direction::Forward;
         for item in items {
@@ -173,7 +170,7 @@ impl Reading {
         false
     }
 
-    /// The page; it goes on when it is full, or the table below goes on.
+    /// Returns the page. It has a cursor if it is full, or if the lanes below go on.
     fn page(&mut self, is_full: bool, next: Option<Cursor>, read_units: Option<f64>) -> Page {
         let goes_on = is_full || next.is_some();
         let is_moved = !self.shown.is_empty();
@@ -186,7 +183,7 @@ impl Reading {
     }
 }
 
-/// Whether attributes say no more of an item than that it is there.
+/// Returns true if the attributes show only that an item exists.
 fn is_of_keys(names: &[String]) -> bool {
     names.iter().all(|name| name == "v")
 }
@@ -201,19 +198,17 @@ pub(super) fn next_to(pk: &str, sk: &str, by: i64) -> String {
     }
 }
 
-/// The items of the segments that a merged item holds, of these attributes. When it cannot be read, items that say so.
+/// Returns the segments of a merged item, with these attributes. If it cannot be read, each is an item that is refused as damaged.
 fn shown(item: &Item, names: Option<&[String]>) -> Vec<Item> {
     let Some((log, from, last)) = merged::span(item) else { return Vec::new() };
+    let bare = |seq| Item::new(key::segment(&log, seq)).with("v", ITEM_VERSION);
     if names.is_some_and(is_of_keys) {
-        let key = |seq| Item::new(key::segment(&log, seq)).with("v", SHOWN_VERSION);
-        return (from..=last).map(key).collect();
+        return (from..=last).map(bare).collect();
     }
     let wants = |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
     let segments = if wants(DATA) { merged::split(item) } else { merged::split_bare(item) };
     let Ok(segments) = segments else {
-        let key =
-            |seq| Item::new(key::segment(&log, seq)).with("v", merged::ITEM_VERSION).with(FROM, from as i64);
-        return (from..=last).map(key).collect();
+        return (from..=last).map(|seq| bare(seq).with(FROM, from as i64)).collect();
     };
     let shown = segments.iter().map(|segment| {
         let item = segment.to_item();
