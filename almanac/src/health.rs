@@ -46,7 +46,7 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) struct Readiness {
     /// The store.
     pub(crate) store: Arc<Store>,
-    /// Whether the process reads or writes for clients, and so needs a store that answers.
+    /// True if the process reads or writes for clients, and so needs a store that answers.
     pub(crate) serves_clients: bool,
     /// The projector, in that role.
     pub(crate) projector: Option<Projector>,

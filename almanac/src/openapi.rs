@@ -29,7 +29,7 @@ pub(crate) const PATH: &str = "/openapi.json";
 
 const JSON: &str = "application/json";
 
-/// What holds for many operations.
+/// Introduction of the document: rules of all operations.
 const INTRODUCTION: &str = "A workspace is named by its category and its name, as in `/v1/workspaces/credit/prod/live`, or by its id \
     with `-` in the place of the category, as in `/v1/workspaces/-/w_2NBs0sLBnJxEcoDLgVnQdJkhEgV/live`.\n\n\
     Where callers must say who they are, an operation needs the rights that it names.";

@@ -252,7 +252,7 @@ impl Services {
         };
         let clock = || options.clock.clone();
         let reader = || {
-            // Who follows a log or shows a workspace hears what this process writes.
+            // Followers of a log and open pages are notified of the writes of this process.
             let query = Query::new(Arc::clone(&table), clock()).hearing(store.bell().clone());
             Arc::new(query.telling(store.news().clone()).within(options.queries))
         };

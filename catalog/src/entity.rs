@@ -98,7 +98,7 @@ impl Entity {
     }
 }
 
-/// How many children an entity has, by their type.
+/// Number of children of an entity, by type.
 pub type Children = BTreeMap<EntityKind, i64>;
 
 fn children(item: &Item, kind: EntityKind) -> Result<Children> {

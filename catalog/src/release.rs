@@ -52,7 +52,7 @@ pub struct Release {
     pub environment: Option<String>,
     /// Where it comes from.
     pub details: Box<ReleaseDetails>,
-    /// Who created it, as the audit trail names them.
+    /// Principal that created it, as in the audit trail.
     pub created_by: String,
     /// Who approves that it is live, and where; the latest last.
     pub approvals: Vec<Approval>,

@@ -95,7 +95,7 @@ pub struct ReleaseEvaluation {
     /// How many more were sent that do not count, because the same one (by key and `predicted_at`) was sent again
     /// later. Rollups count them.
     pub repeated: u64,
-    /// Those whose keys were erased.
+    /// Number of predictions with an erased key.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub erased: u64,
     /// Predictions with an outcome of any content; see [`ReleaseEvaluation::judged`].
@@ -197,7 +197,7 @@ pub struct Binary {
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
     /// The other figures of the scores.
     pub ranks: Ranks,
-    /// What predictions gain and cost, if that is known.
+    /// Costs and gains of the predictions, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
     /// Worth of the predictions at these costs.
@@ -215,9 +215,9 @@ pub struct Multiclass {
     pub correct: u64,
     /// correct / judged (`accuracy_score`).
     pub accuracy: Option<f64>,
-    /// What is counted by class.
+    /// Counts by class.
     pub classes: Classes,
-    /// What their scores say.
+    /// Figures of the scores.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub scores: ClassScores,
 }
@@ -235,7 +235,7 @@ pub struct Regression {
     pub bias: Option<f64>,
     /// The other figures.
     pub detail: ErrorDetail,
-    /// What their intervals say.
+    /// Figures of the intervals.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub bounds: Bounds,
     /// The share of real numbers that these intervals are to hold, if that is known and the same of all.
@@ -304,7 +304,7 @@ impl Evaluation {
     /// Reads the text of an evaluation.
     ///
     /// # Errors
-    /// When it is not such a text, or of another version.
+    /// If the text is no evaluation of this version.
     pub fn from_state(text: &str) -> Result<Self> {
         state::read("an evaluation", text)
     }

@@ -101,7 +101,7 @@ impl Rollup {
     /// Reads the text of a rollup.
     ///
     /// # Errors
-    /// When it is not such a text, or of another version.
+    /// If the text is no state of this version.
     pub fn from_state(text: &str) -> Result<Self> {
         state::read("a rollup", text)
     }
@@ -154,7 +154,7 @@ impl Part {
     /// Reads the text of a part.
     ///
     /// # Errors
-    /// When it is not such a text, or of another version.
+    /// If the text is no state of this version.
     pub fn from_state(by: By, text: &str) -> Result<Self> {
         Ok(match by {
             By::Release => Self::Release(state::read("a breakdown by release", text)?),

@@ -114,7 +114,7 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         counts.chunks(width).map(of_group).collect()
     }
 
-    /// How often cells were merged in pairs: 0 while each distinct number has its own.
+    /// Number of times that cells were merged in pairs: 0 while each distinct number has its own cell.
     pub fn level(&self) -> u32 {
         self.near.level
     }

@@ -8,7 +8,7 @@ use crate::{FoldError, Result};
 
 /// The version that is written.
 ///
-/// What decides which names a part keeps belongs to it: the hash of names ([`crate::hash`]), the budgets, and
+/// It covers the choice of the names that a part keeps: the hash of names ([`crate::hash`]), the budgets, and
 /// what a value is taken to weigh. When one of them changes, folding the same events keeps other names, so the
 /// version must change as well, and a step of `almanac upgrade` folds them again.
 const VERSION: u32 = 1;
@@ -30,7 +30,7 @@ pub(crate) fn write<T: Serialize>(state: &T) -> String {
     serde_json::to_string(&Versioned { v: VERSION, state }).expect("maps with text keys become JSON")
 }
 
-/// What each state begins with.
+/// Beginning of the text of each state.
 const BEGINS: &str = "{\"v\":1,";
 
 /// Reads a state, which is of `what`.

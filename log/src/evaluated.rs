@@ -72,7 +72,7 @@ pub struct Head {
     pub ver: i64,
     /// The prefix of the day's predictions and outcomes that it was made of.
     pub applied: Applied,
-    /// How many predictions and outcomes that were, if it is known.
+    /// Number of predictions and outcomes in that prefix, if it is known.
     pub rows: Option<u64>,
     place: States,
     /// The generation of the parts with the rows of splits, and how many these are.

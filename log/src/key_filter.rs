@@ -57,7 +57,7 @@ pub struct Head {
     pub applied: Applied,
     /// The latest time at which a segment of it was appended.
     pub appended_at: Timestamp,
-    /// How many lanes the day has, if that is known.
+    /// Number of lanes of the day, if it is known.
     pub lanes: Option<u8>,
     /// The members of families that occur in it, by the names of their columns, if they are not too many.
     pub columns: Option<BTreeSet<String>>,

@@ -1,5 +1,5 @@
 //! The one layer between the services and an engine: a table that places lanes in partitions (`lanes`), shows merged items as
-//! the segments that they hold (`apart`), watches how the engine's calls go (`calls`), and tells the [`Bell`] and the [`News`] what is written.
+//! their segments (`apart`), measures the calls of the engine (`calls`), and notifies the [`Bell`] and the [`News`] of writes.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -32,19 +32,19 @@ pub struct Store {
     news: News,
 }
 
-/// The news of a call, which are told when it has ended.
+/// Notifications of a write, sent when it has ended.
 struct Told {
     heads: Heads,
     news: BTreeSet<(Id, Topic)>,
 }
 
 impl Store {
-    /// The table of an engine.
+    /// Wraps the table of an engine.
     pub fn over(engine: Arc<dyn Table>) -> Arc<Self> {
         Arc::new(Self::with(engine, Calls::default()))
     }
 
-    /// The same, whose calls are measured under the name of the engine.
+    /// Wraps the table of an engine, and measures its calls under the name of the engine.
     pub fn measured(engine: Arc<dyn Table>, name: &'static str) -> Arc<Self> {
         Arc::new(Self::with(engine, Calls::measured(name)))
     }
@@ -53,28 +53,28 @@ impl Store {
         Self { engine, calls, lanes: lanes::Known::default(), bell: Bell::default(), news: News::default() }
     }
 
-    /// What rings when this process has appended.
+    /// Returns the notifier of appends of this process.
     pub fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    /// What tells of what this process writes and reads in the change feed.
+    /// Returns the notifier of changes that this process writes, or reads in the change feed.
     pub fn news(&self) -> &News {
         &self.news
     }
 
-    /// What the engine has denied.
+    /// Returns the calls that the engine denied.
     pub fn denials(&self) -> &Arc<Denials> {
         &self.calls.denials
     }
 
-    /// How many writes failed because the engine could not be reached, or could not write: who believes for a while that it takes writes can
-    /// tell by it that this is over.
+    /// Returns the number of writes that failed because the engine was unreachable or could not write. A probe that trusts a recent
+    /// success sees by it that the trust has ended.
     pub fn failed_writes(&self) -> u64 {
         self.calls.failed_writes()
     }
 
-    /// The item of a key, merged or not.
+    /// Reads the item of a key, merged or not.
     async fn stored(&self, key: &Key) -> Result<Option<Item>> {
         let placed = lanes::placed(key.clone());
         let running = self.calls.begin(Call::Get(&placed));
@@ -83,7 +83,7 @@ impl Store {
         Ok(found?.map(|item| Item { key: key.clone(), ..item }))
     }
 
-    /// A page of one partition of the engine.
+    /// Reads a page of one partition of the engine.
     async fn page(&self, query: &Query) -> Result<Page> {
         let running = self.calls.begin(Call::Query(query));
         let page = self.engine.query(query).await;
@@ -91,12 +91,12 @@ impl Store {
         page
     }
 
-    /// What is to be told of a write, by the keys that are known above.
+    /// Returns the notifications of a write, by the keys that services know.
     fn told(&self, call: Call<'_>) -> Told {
         Told { heads: self.bell.heads(call), news: self.news.of(call.written()) }
     }
 
-    /// Ends a write. It is told also after an error: some of several may have been written, or one whose answer was lost.
+    /// Ends a write, and notifies also after an error: a part of it may be written, or its answer is lost.
     fn end<T>(&self, running: Running<'_>, told: Told, result: Result<T>) -> Result<T> {
         running.end(result.as_ref().map(|_| Answer::Done));
         self.news.tell(told.news);

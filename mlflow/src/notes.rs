@@ -21,7 +21,7 @@ const PROMPT: &str = "mlflow.prompt.is_prompt";
 /// The attribute with MLflow's notes of a model or a version.
 pub(crate) const NOTES: &str = "mlflow";
 
-/// Of a model it is noted under this name which number a version was given last.
+/// Name of the note of a model with the last number given to a version.
 pub(crate) const GIVEN: &str = "last_version";
 
 /// Maximum number of attempts of a change that other requests overtake: enough for some dozens at the same time.

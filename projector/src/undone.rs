@@ -1,6 +1,6 @@
-//! What is done for a workspace with each sweep and cannot be done: comparing its logs with what is folded,
-//! deleting what has expired, ranking what is live. It is a dead letter of the workspace, beside those of
-//! segments and days. Every sweep tries again, and so does `almanac dlq retry`; who succeeds deletes the letter.
+//! Work of a sweep for a workspace that fails: comparing its logs with projections, deleting expired events, ranking live
+//! releases. It is a dead letter of the workspace, beside those of segments and days. Every sweep retries it, and so does
+//! `almanac dlq retry`; success deletes the letter.
 
 use std::fmt;
 

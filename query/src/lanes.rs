@@ -22,7 +22,7 @@ impl Lanes {
         }
     }
 
-    /// Whether a log may hold such a row.
+    /// Returns true if a log may hold such a row.
     pub(crate) fn may_hold(&self, log: &LogId) -> bool {
         self.0.as_ref().is_none_or(|lanes| lanes.contains(&log.lane))
     }

@@ -201,7 +201,7 @@ fn answered(answer: &Answer) -> Option<(&str, Value)> {
         "application/json" => Some((media, answer.json())),
         "application/x-ndjson" => {
             let mut rows = crate::support::ndjson(answer.text());
-            // Of a hundred columns a few have something to show.
+            // Only a few of a hundred columns have values.
             for row in &mut rows {
                 row.as_object_mut().unwrap().retain(|_, value| !value.is_null());
             }

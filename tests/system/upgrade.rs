@@ -89,12 +89,12 @@ fn retention(table: &Arc<dyn Table>) -> (i64, usize, bool) {
 fn an_older_layout_stays_until_it_is_raised(place: &Place) {
     let table = older(place);
     let service = Running::start(place, &[], &[]);
-    // What the one before knows is written as it wrote it, also by a service: it may come back.
+    // A service writes the form of the older binary, which may come back.
     assert_eq!(retention(&table), (1, 1, false));
     run_ok(place, &["workspace", "pin", FLIGHTS, "2013-04-02"]);
     assert_eq!(retention(&table), (1, 2, false));
     assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1);
-    // What it does not know is refused.
+    // A form of the new layout is refused.
     let snapshot = ["snapshot", "create", "april", "-w", FLIGHTS];
     let snapshot = [&snapshot[..], &["--from", "2013-04-01", "--to", "2013-04-02"]].concat();
     let refused = run(place, &snapshot);

@@ -255,7 +255,7 @@ fn sweep(status: &Status, alive: usize) -> Finding {
     }
 }
 
-/// Whether the table is still in the layout of an older Almanac.
+/// Judges the layout of the table: a warning while it is older than that of this Almanac.
 pub(super) fn layout(found: &Layout) -> Finding {
     let said = format!("layout {}", found.number);
     match found.number == LAYOUT {

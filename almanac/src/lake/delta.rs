@@ -61,7 +61,7 @@ pub(super) struct Delta {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) covered: Covered,
-    /// Of events, the history of the logs that they were read from.
+    /// History of the logs that the events were read from; `None` for evaluations.
     pub(super) history: Option<String>,
     /// Erased keys in the rows.
     pub(super) erased: Erased,
@@ -227,7 +227,7 @@ impl Delta {
         format!("almanac/{}/{}", self.workspace.as_str(), self.name)
     }
 
-    /// What the name begins with under which it notes the erasures; the last one follows.
+    /// Prefix of the name under which the exporter notes erasures; the last erasure follows.
     fn of_erasures(&self) -> String {
         format!("{}/erasures/", self.app())
     }

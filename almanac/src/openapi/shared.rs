@@ -1,16 +1,16 @@
-//! Saying once, among the components of a document, what its operations and schemas say more than once.
+//! Moves repeated parts of an OpenAPI document to its components.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-/// About as many bytes as a reference has.
+/// Approximate bytes of a reference.
 const REFERENCE_BYTES: usize = 45;
 
-/// A parameter, a header or a schema: the group of components that it belongs to, and what it says.
+/// A parameter, a header or a schema: its group of components, and its text.
 type Part = (&'static str, String);
 
-/// Moves to `components` those parts of it and of `paths` that are shorter when they are said once and referred to.
+/// Moves repeated parts of `paths` and `components` to `components`, where a reference to each is shorter.
 pub(super) fn share<'a>(paths: impl Iterator<Item = &'a mut Value>, components: &mut Value) {
     let mut nodes: Vec<&mut Value> = paths.collect();
     nodes.push(components);
@@ -28,11 +28,11 @@ pub(super) fn share<'a>(paths: impl Iterator<Item = &'a mut Value>, components: 
 
 #[derive(Default)]
 struct Sharing {
-    /// In how many places each part is said, and the shortest name that it has in one.
+    /// Number of places of each part, and its shortest name among them.
     said: HashMap<Part, (usize, String)>,
-    /// The name of each part that is referred to.
+    /// Name of each part that became a component.
     names: HashMap<Part, String>,
-    /// How many parts of a group have been given a name.
+    /// Number of parts of a group under each name.
     called: BTreeMap<(&'static str, String), usize>,
     moved: Vec<(&'static str, String, Value)>,
 }
@@ -68,7 +68,7 @@ impl Sharing {
         });
     }
 
-    /// Moves a part; returns its name. No other has it: those of components that were there before begin with a capital.
+    /// Moves a part to the components, and returns its name. Names are unique: components written by hand begin with a capital.
     fn move_out(&mut self, key: Part, mut part: Value) -> String {
         self.refer(&mut part);
         let name = self.said.get(&key).map_or("", |(_, name)| name.as_str());
@@ -83,8 +83,7 @@ impl Sharing {
     }
 }
 
-/// Calls `each` with the outermost parts of a node, their groups and what they are called: as what they are in, when they have no name
-/// of their own.
+/// Calls `each` with the outermost parts of a node, their groups and names. A part without a name has that of the node around it.
 fn each_part(node: &mut Value, name: &str, each: &mut dyn FnMut(&'static str, &str, &mut Value)) {
     let id = node.get("operationId").and_then(Value::as_str).map(str::to_owned);
     let name = id.as_deref().unwrap_or(name);

@@ -36,7 +36,7 @@ impl Spread {
         Self { cells: cells.collect(), std: (n > 0.0).then(|| (squares / n).sqrt()) }
     }
 
-    /// Of stored ones.
+    /// Compares stored distributions.
     pub fn of<const MAX: usize>(reference: &Distribution<MAX>, window: &Distribution<MAX>) -> Self {
         let [one, other] = [reference, window].map(|side| side.numbers.extremes());
         let cells = reference.sketch.beside(&window.sketch, (one.0.min(other.0), one.1.max(other.1)));

@@ -26,7 +26,7 @@ pub struct Series {
     pub last_at: i64,
     /// Last measured value; among several at the same instant that of the later event.
     pub last: f64,
-    /// Where that event stands; `None` as long as there is none.
+    /// Position of that event; `None` while there is no event.
     pub last_in: Option<EventPlace>,
 }
 

@@ -1,5 +1,4 @@
-//! How a batch is named inside of the logs. What was stored under a name is looked for under it for
-//! good, so how it is made never changes.
+//! Names of batches inside the logs. A stored batch is looked up by its name for good, so the derivation of names never changes.
 
 use event::{Id, Timestamp};
 use log::{

@@ -764,7 +764,7 @@ fn columns_of_a_file_become_features_and_scores() {
     let number = |name: &str| batch.columns.column(name).unwrap().float(0);
     let names = ["score.late", "score.on time", "feature.age", "feature.sum"];
     assert_eq!(names.map(number), [Some(0.25), Some(0.75), Some(41.0), Some(1000.0)]);
-    // The same row in JSON.
+    // An equal row in JSON.
     let path = dir.path().join("p.ndjson");
     let row = r#"{"loan":"a","at":"2013-06-01T04:30:00Z","release":"v1","p_late":0.25,"p_on_time":0.75,"age":41,"features":{"sum":1e3}}"#;
     std::fs::write(&path, row).unwrap();

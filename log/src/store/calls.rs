@@ -1,5 +1,5 @@
-//! How the calls of an engine go: how long they take, how many are under way, how many bytes of items they move, how they fail, and what
-//! the engine denies to the credentials of this process.
+//! Measurements of the calls of an engine: duration, number under way, bytes of items, failures, and what the engine denies to the
+//! credentials of this process.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use meter::{
 use table::{Answer, Call, Item};
 use tokio::time::Instant;
 
-/// What is known of the calls of an engine.
+/// Measurements of the calls of an engine.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     meters: Option<Meters>,
@@ -26,7 +26,7 @@ pub(super) struct Calls {
     failed_writes: AtomicU64,
 }
 
-/// Where calls are measured.
+/// Meters of the calls.
 #[derive(Debug)]
 struct Meters {
     engine: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Running<'a> {
 }
 
 impl Calls {
-    /// Those of an engine of this name, which are measured.
+    /// Makes measurements with meters, labelled with the name of the engine.
     pub(super) fn measured(engine: &'static str) -> Self {
         // So that it is there, at 0, before anything fails.
         drop(TABLE_ERRORS.counter([engine, "put", error_name(ErrorKind::Conflict)]));
@@ -61,7 +61,7 @@ impl Calls {
         Self { meters: Some(meters), ..Self::default() }
     }
 
-    /// How many writes failed because the engine could not be reached, or could not write.
+    /// Returns the number of writes that failed because the engine was unreachable or could not write.
     pub(super) fn failed_writes(&self) -> u64 {
         self.failed_writes.load(Ordering::Relaxed)
     }
@@ -135,10 +135,10 @@ fn error_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// How long a denial stands: what is denied is tried again sooner than that, unless it is mended.
+/// Time for which a denial stands. Denied work is retried sooner than that.
 const STANDS: Duration = Duration::from_secs(60);
 
-/// After how long it is said again.
+/// Time after which a denial is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 /// The denials of an engine: each is said once an hour, counted, and to be asked for.
@@ -155,12 +155,12 @@ struct Denial {
 }
 
 impl Denials {
-    /// How many calls were denied.
+    /// Returns the number of denied calls.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// What was denied within the last minute. Anybody may be told: accounts, roles and items are named in the log alone.
+    /// Returns an operation that was denied within the last minute. The text is public: it names no account, role or item.
     pub fn lately(&self) -> Option<String> {
         let now = Instant::now();
         let denials = self.by_operation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +170,7 @@ impl Denials {
         ))
     }
 
-    /// Notes a call that was denied; whether it is to be said.
+    /// Notes a denied call. Returns true if it is to be logged.
     fn note(&self, operation: &'static str) -> bool {
         self.count.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();

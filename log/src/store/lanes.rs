@@ -1,5 +1,5 @@
-//! Lanes from 1 on have partitions of their own, which are shown as parts of one: so who reads and writes logs knows of one
-//! partition a workspace.
+//! Lanes from 1 on have partitions of their own, shown as parts of one: readers and writers of logs know one partition a
+//! workspace.
 //!
 //! DynamoDB takes 1,000 write units a second of a partition, and a day that begins is a new range at the end of its partition, whatever that was split into before.
 //! Lane 0 stands in the partition of all logs of its workspace, `w#<id>/day`, each other lane in `w#<id>/day/<lane>` ([`key::lane_partition`]), under
@@ -31,13 +31,13 @@ mod tests;
 /// The bytes by which keys of lanes are longer: `/03`.
 pub(super) const LONGER: usize = 3;
 
-/// What cursors of pages of several lanes begin with.
+/// First part of the cursors of pages of several lanes.
 const MARK: &str = "lanes";
 
-/// Of how many days and kinds it is remembered at once how many lanes they have; that never changes.
+/// Maximum number of days and kinds whose number of lanes is remembered. The number never changes.
 const MAX_KNOWN: usize = 10_000;
 
-/// How many lanes days and kinds have, by their lanes 0.
+/// Number of lanes of days and kinds, by their lanes 0.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<LogId, u8>>);
 
@@ -46,14 +46,14 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what an item of lane 0 says of its day and kind, if it holds the first segment.
+    /// Notes the number of lanes that an item of lane 0 states, if it holds the first segment.
     fn note(&self, item: &Item) -> Option<u8> {
         let (log, first) = match merged::span(item) {
             Some((log, from, _)) => (log, from),
             None => key::parse_segment(&item.key).filter(|(_, seq)| *seq == 1)?,
         };
         (first == 1).then_some(())?;
-        // A number that cannot be read hides nothing.
+        // An unreadable number must hide no lane.
         let said = |_| item.int(LANES).ok().and_then(|lanes| lanes.try_into().ok()).unwrap_or(MAX_LANES);
         let lanes = item.attributes.get(LANES).map_or(1, said);
         let mut known = self.lock();
@@ -128,7 +128,7 @@ pub(super) async fn read(store: &Store, query: &Query) -> Result<Page> {
         Some([mark, at]) if mark == MARK && from <= at && at <= to => at.clone(),
         Some(_) => return Err(Error::invalid("the cursor does not belong to this query")),
     };
-    // What says how many lanes there are is read as well.
+    // The attributes that state the number of lanes are read as well.
     let with_lanes = |names: &Vec<String>| {
         let more = [FROM, LANES].into_iter().filter(|name| names.iter().all(|asked| asked != name));
         names.iter().cloned().chain(more.map(str::to_owned)).collect()
@@ -179,7 +179,7 @@ pub(super) async fn first(store: &Store, lane: u8, mut query: Query) -> Result<P
     }
 }
 
-/// How many lanes the day and kind of a log has, as far as anything is in them.
+/// Returns the number of lanes of the day and kind of a log; 1 if its lane 0 is empty, as then all others are.
 async fn lanes_of(store: &Store, log: &LogId) -> Result<u8> {
     let log = LogId { lane: 0, ..log.clone() };
     if lanes_of_kind(log.kind, MAX_LANES) == 1 {
@@ -191,7 +191,7 @@ async fn lanes_of(store: &Store, log: &LogId) -> Result<u8> {
     }
     let query = Query::table(key::segments_from(&log, 0)).limit(1).only(&["v", FROM, LANES]);
     let page = first(store, 0, query).await?;
-    // Where the first one is lost or deleted, there may be any.
+    // If the first segment is lost or deleted, any lane may have segments.
     Ok(page.items.first().map_or(1, |item| store.lanes.note(item).unwrap_or(MAX_LANES)))
 }
 
@@ -244,7 +244,7 @@ async fn backward(store: &Store, query: &Query, at: String) -> Result<(Page, Opt
     if then.is_some() {
         return Ok((page, next.or(then)));
     }
-    // Where the range begins behind lane 0 of a day and kind, no item says that other lanes are in it.
+    // If the range begins behind lane 0 of a day and kind, no item of the page states its number of lanes.
     let first = key::log_at(&query.range.pk, &query.range.from).filter(|_| next.is_none());
     let logs: Vec<Option<LogId>> = page.items.iter().map(log_of).chain([first]).collect();
     for (at, log) in logs.into_iter().enumerate() {
@@ -280,12 +280,12 @@ fn log_of(item: &Item) -> Option<LogId> {
     key::parse_segment(&item.key).map(|(log, _)| log)
 }
 
-/// Where a log ends.
+/// Returns the last sort key of a log.
 fn end_of(log: &LogId) -> String {
     key::segments_from(log, 0).to
 }
 
-/// Where the next lane begins, or what stands behind the day and kind.
+/// Returns the first sort key of the next lane, or of the next day and kind behind the last lane.
 fn begin_after(log: &LogId, lanes: u8) -> String {
     match log.lane + 1 < lanes {
         true => key::segment(&LogId { lane: log.lane + 1, ..log.clone() }, 0).sk,

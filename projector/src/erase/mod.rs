@@ -160,7 +160,7 @@ impl Carrying<'_> {
 
     async fn fold(&self, mut erasure: Erasure) -> Result<()> {
         let pace = rebuild::Pace { share: self.pace.share, clock: self.pace.clock.clone() };
-        // What cannot be read may have been folded with its keys once.
+        // An unreadable segment may have been folded with its keys before.
         let is_known = erasure.unreadable.is_empty() && !erasure.touched.is_empty();
         while let Some(version) = erasure.version
             && active::load(self.table, &erasure.workspace).await?.version < version

@@ -122,7 +122,7 @@ impl DayCheck<'_> {
     }
 }
 
-/// Whether a rollup at an age says what its segments fold to.
+/// Returns true if a rollup at an age equals the fold of its segments.
 fn is_same(stage: &RolledStage, fresh: &RolledStage, has_features: bool) -> bool {
     let parts = |of: &RolledStage| -> BTreeMap<_, _> {
         let parts = of.parts.iter().filter(|(one, _)| has_features || one.by != key::By::Feature);

@@ -55,7 +55,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
     let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
     let routes = routes.add(board::operation(), demand, board::leaderboard);
-    // Which events a statement reads is known only when it is read.
+    // The kinds of events that a statement reads are known only once it is parsed.
     let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
     let routes = routes.add(sql::operation(), demand, sql::answer);
     let routes =

@@ -71,7 +71,7 @@ pub struct Written {
     pub handed: u64,
     /// How many events that had been sent count no more, because they were taken back.
     pub withdrawn: usize,
-    /// How many keys got another event than their last one, had each batch a lane of its own.
+    /// Number of keys with another event than their last one, if each batch had a lane of its own.
     pub misplaced_by_batch: usize,
 }
 

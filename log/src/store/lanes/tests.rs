@@ -75,7 +75,7 @@ async fn a_cursor_of_something_else_is_refused() {
     }
 }
 
-/// Where the first segment of lane 0 is lost, whatever stands in any lane is found.
+/// Segments of all lanes are found if the first segment of lane 0 is lost.
 #[tokio::test]
 async fn a_lost_first_segment_hides_no_lane() {
     let folder = tempfile::tempdir().unwrap();
