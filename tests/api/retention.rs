@@ -1,20 +1,24 @@
 //! Events that expire unless they are pinned.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use catalog::{AnyEntity, Catalog, Pin, ReviewSpec, Verdict, new::NewSnapshot};
-use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp, Window};
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, Timestamp, Window, lane::MAX_LANES};
 use log::{counted::CountedTime, expired, key, layout, scan};
 use projector::{
-    expire::Deleted,
+    expire::{Deleted, expire},
     rebuild::{Pace, rebuild},
     sweep::sweep,
 };
 use query::{Request, Sql, SqlWords, What, Words};
 use serde_json::json;
-use table::Condition;
+use table::{Condition, KeyRange, Query, Table, query_all};
 use tests::{
     between::{Between, Call, Happens},
+    hooked::{Asked, Hooked, Turn},
     on_both_engines,
     scene::{Scene, csv},
     world::{World, at},
@@ -32,6 +36,7 @@ on_both_engines!(
     retention_on_old_data_comes_down_at_once_and_then_day_by_day,
     what_was_known_of_an_expired_day_is_told_by_its_ages,
     settings_never_lag_behind_a_raised_layout,
+    interrupted_expiry_loses_sight_of_no_lane,
 );
 
 use crate::reviews;
@@ -399,4 +404,62 @@ async fn settings_never_lag_behind_a_raised_layout(world: World) {
     catalog.set_retention(&workspace, Some(9), now).await.unwrap();
     let stored = table.get(&retention).await.unwrap().unwrap();
     assert_eq!((stored.int("v").unwrap(), stored.int("days").unwrap()), (2, 9));
+}
+
+/// Segments that the engine has of a day, in all partitions of lanes.
+async fn stored(engine: &dyn Table, workspace: &Id, day: &str) -> usize {
+    let mut found = 0;
+    for lane in 0..MAX_LANES {
+        let pk = match lane {
+            0 => key::segments(workspace).pk,
+            lane => key::lane_partition(workspace, lane),
+        };
+        let range = KeyRange::prefix(pk, &format!("day#{day}"));
+        found += query_all(engine, Query::table(range)).await.unwrap().len();
+    }
+    found
+}
+
+/// A day of several lanes whose deletion dies again and again: as long as the engine has a segment, the day has logs, and the next try
+/// goes on.
+async fn interrupted_expiry_loses_sight_of_no_lane(world: World) {
+    let (day, early, now) = (DAYS[0], at("2026-06-01T00:00:00Z"), at("2026-06-06T00:00:00Z"));
+    let scene = Scene::new(world).await;
+    scene.world.set_lanes(scene.id(), 4).await;
+    for count in [8, 9] {
+        scene.predict_many(day, "v1", count, "2026-06-01T12:00:00Z").await;
+        scene.observe_many(day, "1", count, "2026-06-01T13:00:00Z").await;
+    }
+    scene.project().await;
+    let (catalog, engine) = (&scene.world.catalog, Arc::clone(&scene.world.fresh.engine));
+    catalog.set_retention(scene.id(), Some(2), early).await.unwrap();
+    assert_eq!(scene.expire(early).await, Deleted::default());
+    let time = CountedTime { ver: 2, minutes: now.micros() / 60_000_000, at: now };
+    time.write(&*scene.table).await.unwrap();
+    let begun = stored(&*engine, scene.id(), day).await;
+    assert!(begun > 8, "{begun} segments");
+    let mut died = 0;
+    // Each try may delete one segment more than the one before.
+    for allowed in 0.. {
+        let deletions = AtomicUsize::new(0);
+        let dies = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
+            Asked::Write(key)
+                if key::parse_segment(key).is_some()
+                    && deletions.fetch_add(1, Ordering::Relaxed) >= allowed =>
+            {
+                Turn::Fail(ErrorKind::Unavailable)
+            }
+            _ => Turn::Pass,
+        });
+        let ended = expire(&*dies, catalog, scene.id(), now).await;
+        let left = stored(&*engine, scene.id(), day).await;
+        assert_eq!(scene.logs().await.is_empty(), left == 0, "{left} segments are left");
+        if left == 0 {
+            break;
+        }
+        assert!(ended.is_err());
+        assert!(allowed <= begun, "{left} of {begun} are left");
+        died += 1;
+    }
+    assert!(died > 4, "{died} tries died");
 }
