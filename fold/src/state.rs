@@ -10,7 +10,7 @@ use crate::{FoldError, Result};
 ///
 /// It covers the choice of the names that a part keeps: the hash of names ([`crate::hash`]), the budgets, and
 /// what a value is taken to weigh. When one of them changes, folding the same events keeps other names, so the
-/// version must change as well, and a step of `almanac upgrade` folds them again.
+/// version must change as well.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]

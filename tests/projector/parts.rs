@@ -115,8 +115,8 @@ async fn evaluated_in_parts(bench: &Bench, releases: usize) {
 fn content(predictions: u64) -> Content {
     let release = |name: &str| {
         format!(
-            "{{\"v\":1,\"releases\":{{\"{name}\":{{\"predictions\":{predictions},\"labelled\":0,\
-             \"mean_score\":null,\"measures\":null}}}}}}"
+            "{{\"v\":1,\"releases\":{{\"{name}\":{{\"predictions\":{predictions},\"repeated\":0,\
+             \"labelled\":0,\"mean_score\":null,\"measures\":null}}}},\"outcomes\":0,\"unmatched\":0}}"
         )
     };
     Content { states: ["a", "b", "c"].map(release).into(), ..Content::default() }

@@ -330,6 +330,11 @@ async fn a_sweep_goes_on_where_a_read_failed() {
     running.task.await.unwrap().unwrap();
 }
 
+/// A worker that merges nothing, as that reads the range of a sweep.
+fn unmerged(worker: &str) -> Options {
+    Options { worker: worker.to_owned(), compacts: false, ..Options::new(Clock::system()) }
+}
+
 /// A worker dies in the middle of the sweep of all days that a shard without a checkpoint demands. The next worker finds the
 /// demand in the table, and continues after the workspaces that are noted.
 #[tokio::test]
@@ -356,7 +361,7 @@ async fn a_full_sweep_goes_on_in_another_process() {
         Asked::Query(query) if sweeps(query, &third_row) => Turn::Hang,
         _ => Turn::Pass,
     });
-    let dies = start(&(hangs as Arc<dyn Table>), "dies");
+    let dies = start_with(&(hangs as Arc<dyn Table>), unmerged("dies"));
     let demand = async || plain.get(&key::full_sweep()).await.unwrap();
     until("the first workspaces and the checkpoint", async || {
         let leases = lease::leases(&*plain, "feed").await.unwrap();
@@ -377,7 +382,7 @@ async fn a_full_sweep_goes_on_in_another_process() {
         }
         Turn::Pass
     });
-    let running = start(&table, "goes on");
+    let running = start_with(&table, unmerged("goes on"));
     until("the end of the sweep", async || demand().await.is_none()).await;
     assert!(is_caught_up(&plain, &all[LAST]).await, "what the sweep found is written before it ends");
     assert_eq!(again.load(Ordering::Relaxed), 0, "what was written is not swept again");

@@ -244,13 +244,18 @@ fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
     assert_eq!(some, with(Bounds::default().memory));
 }
 
-/// The table of [`filled`] with so many more lanes of the same events: far more than is read ahead of what a client takes.
+/// The table of [`filled`] with this number of lanes of the same events: far more than is read ahead of what a client takes.
 fn filled_lanes(folder: &tempfile::TempDir, lanes: u8) -> Arc<dyn Table> {
     let table = filled(folder);
     block_on(async {
         let workspace = Catalog::new(Arc::clone(&table)).workspace("credit/prod").await.unwrap();
         let log = scan::log_named(workspace.id(), "2026-06-01".parse().unwrap(), "p/00").unwrap();
         for segment in scan::segments(&*table, &log, 1, SEGMENTS).await.unwrap() {
+            if segment.seq == 1 {
+                // The first segment of lane 0 states how many lanes there are.
+                let first = Segment { lanes: Some(lanes), ..segment.clone() };
+                table.put(first.to_item(), Condition::Exists).await.unwrap();
+            }
             for lane in 1..lanes {
                 let copy = Segment { log: LogId { lane, ..log.clone() }, ..segment.clone() };
                 table.put(copy.to_item(), Condition::Absent).await.unwrap();
