@@ -15,7 +15,7 @@ use crate::support::{Service, alone, block_on};
 use almanac::up::Options;
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Column, Columns, Kind, Task, Values};
-use log::{key::LogId, scan, segment_item::Segment};
+use log::{key::LogId, scan, segment_item::Segment, store::Store};
 use query::Bounds;
 use table::{Condition, Table, sqlite::SqliteTable};
 use tests::hooked::{Asked, Hooked, Turn};
@@ -246,9 +246,10 @@ fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
 
 /// The table of [`filled`] with this number of lanes of the same events: far more than is read ahead of what a client takes.
 fn filled_lanes(folder: &tempfile::TempDir, lanes: u8) -> Arc<dyn Table> {
-    let table = filled(folder);
+    let engine = filled(folder);
+    let table = Store::over(Arc::clone(&engine));
     block_on(async {
-        let workspace = Catalog::new(Arc::clone(&table)).workspace("credit/prod").await.unwrap();
+        let workspace = Catalog::new(Arc::clone(&engine)).workspace("credit/prod").await.unwrap();
         let log = scan::log_named(workspace.id(), "2026-06-01".parse().unwrap(), "p/00").unwrap();
         for segment in scan::segments(&*table, &log, 1, SEGMENTS).await.unwrap() {
             if segment.seq == 1 {
@@ -262,7 +263,7 @@ fn filled_lanes(folder: &tempfile::TempDir, lanes: u8) -> Arc<dyn Table> {
             }
         }
     });
-    table
+    engine
 }
 
 const LANES: u8 = 12;
