@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_on_a_category_holds_on_its_workspaces_and_nowhere_else() {
+    fn category_role_covers_only_its_workspaces() {
         let [c, w, d, x] = ids();
         let of = caller(&[(Scope::Category(c.clone()), Right::Read)], None, &[]);
         let at = |category: &Id, workspace: Option<&Id>| {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_token_sees_what_both_its_roles_and_its_limits_have() {
+    fn limited_token_sees_only_roles_within_limits() {
         let [c, w, d, x] = ids();
         let (category, workspace) = (Scope::Category(c.clone()), Scope::Workspace(w.clone()));
         let other = Scope::Workspace(x.clone());

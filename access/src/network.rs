@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_holds_those_that_are_all_in_it() {
+    fn network_range_contains_only_its_subranges() {
         for (range, other, holds) in [
             ("10.0.0.0/8", "10.1.0.0/16", true),
             ("10.0.0.0/8", "10.0.0.0/8", true),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_the_addresses_that_begin_like_it() {
+    fn network_range_contains_only_its_addresses() {
         for (range, inside, outside) in [
             ("10.0.0.0/8", "10.255.1.2", "11.0.0.0"),
             ("192.0.2.7", "192.0.2.7", "192.0.2.8"),

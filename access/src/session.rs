@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_read_as_it_was_written_and_no_other_text_is() {
+    fn session_cookie_round_trips_and_rejects_altered_text() {
         let session = Session::new(&openers()[0], 7);
         let text = session.text();
         assert_eq!(Session::parse(&text), Some(session.clone()));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_token_is_good_and_no_typing_error_is() {
+    fn token_parses_and_rejects_typing_errors() {
         let token = Token::new();
         assert_eq!((token.text().len(), Token::parse(token.text())), (TOKEN_BYTES, Some(token.clone())));
         assert_ne!(token, Token::new());

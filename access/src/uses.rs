@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_try_is_remembered_until_it_is_over_and_old() {
+    async fn token_use_attempts_are_throttled_then_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
         let uses = Uses::new(Tokens::new(Arc::new(table)));

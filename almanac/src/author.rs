@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_without_a_variable_is_known_by_number() {
+    fn user_without_variable_is_found_by_number() {
         let users =
             "root:x:0:0:root:/root:/bin/sh\n:x:7:7::/:\nbroken\nann:x:1000:1000:Ann:/home/ann:/bin/sh\n";
         assert_eq!(user_in(users, 0).as_deref(), Some("root"));

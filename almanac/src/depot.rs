@@ -81,7 +81,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_folder_may_have_a_name_that_is_no_text() {
+    fn folder_name_may_be_invalid_unicode() {
         use std::os::unix::ffi::OsStringExt;
         let name = OsString::from_vec(b"out-\xff".to_vec());
         assert_eq!(Depot::parse(name.clone()), Ok(Depot::Folder(name.into())));

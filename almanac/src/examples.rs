@@ -50,7 +50,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_example_stands_in_the_help_of_its_command() {
+    fn every_example_appears_in_its_command_help() {
         let mut all = with_examples(Cli::command());
         all.build();
         let mut count = 0;

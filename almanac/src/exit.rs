@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_bad_input_wherever_it_stands_in_the_chain() {
+    fn exit_code_finds_bad_input_anywhere_in_chain() {
         let of = |error: event::Error| Exit::of(&anyhow::Error::new(error).context("cannot do it"));
         assert_eq!(of(event::Error::invalid("it is blue")), Exit::BadInput);
         assert_eq!(of(event::Error::unavailable("nobody answers")), Exit::Failed);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_reads_and_takes_no_writes_is_not_ready() {
+    async fn store_refusing_writes_is_not_ready() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.db");
         drop(SqliteTable::open(&path, Clock::system()).unwrap());
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_far_from_the_tables_is_not_ready() {
+    async fn clock_far_from_table_clock_is_not_ready() {
         let folder = tempfile::tempdir().unwrap();
         let table =
             SqliteTable::open(&folder.path().join("almanac.db"), Clock::from_fn(Timestamp::default)).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_that_fails_ends_what_an_earlier_one_said() {
+    async fn failed_write_probe_overrides_earlier_success() {
         let folder = tempfile::tempdir().unwrap();
         let is_broken = Arc::new(AtomicBool::new(false));
         let clock = Clock::from_fn({
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_projector_is_ready_when_it_has_swept_and_lags_little() {
+    fn projector_is_ready_after_sweep_with_small_lag() {
         let why_not = |health: &Health| why_no_projector(health, READY_LAG);
         let fresh = Health::default();
         assert!(why_not(&fresh).is_some_and(|why| why.contains("first sweep")));

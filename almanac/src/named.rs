@@ -127,7 +127,7 @@ mod tests {
 
     /// Holds also if the name of one entity is the id of another.
     #[test]
-    fn what_is_in_a_workspace_is_looked_up_there() {
+    fn named_entity_is_resolved_within_its_workspace() {
         for entity in ["churn", "m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"] {
             let one = One::new(Some(entity.to_owned()), Some("credit/prod".to_owned()));
             assert_eq!(one.path(EntityKind::Model).unwrap(), format!("credit/prod/{entity}"));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn words_after_a_workspace_move_up_where_it_is_named_by_a_flag() {
+    fn workspace_flag_shifts_positional_arguments() {
         let some = |text: &str| Some(text.to_owned());
         let words = after(None, some("credit/prod"), [some("a"), some("b")]).unwrap();
         assert_eq!(words, ("credit/prod".to_owned(), [some("a"), some("b")]));

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_public_dns_are_told_from_those_of_this_machine() {
+    fn private_host_names_differ_from_public_dns_names() {
         let own = [
             "localhost",
             "localhost:8787",

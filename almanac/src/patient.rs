@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_a_byte_now_and_then_is_dropped_and_a_slow_one_is_not() {
+    async fn trickling_reader_is_dropped_but_slow_one_kept() {
         for (bytes_a_second, is_dropped) in [(10, true), (1_000, false)] {
             let (server, mut client) = duplex(1_000);
             let reading = tokio::spawn(async move {

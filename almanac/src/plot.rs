@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_alone_is_named_by_the_title_and_one_without_numbers_is_left_out() {
+    fn single_line_is_named_in_plot_title() {
         let gap = |row: usize| row.is_multiple_of(2).then_some(1.0);
         let mut frame = rollups(None);
         let outcomes: Vec<Option<f64>> = (0..4).map(gap).collect();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_groups_is_called_by_its_figures() {
+    fn ungrouped_lines_are_named_by_figure() {
         let frame = rollups(None).drop("release").unwrap();
         assert_eq!(names(&frame, What::Rollups, &["mean"]), ["all"]);
         assert_eq!(names(&frame, What::Rollups, &["mean", "top"]), ["mean", "top"]);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_terminal_a_line_comes_every_ten_seconds() {
+    fn progress_without_terminal_prints_every_ten_seconds() {
         let mut progress = Progress::of_bytes("importing", 1_000);
         progress.bar.set_draw_target(ProgressDrawTarget::hidden());
         let due = [0, 9, 10, 11, 19, 20, 45, 46, 54, 55].map(|seconds| {

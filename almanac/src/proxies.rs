@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_is_the_last_one_that_no_proxy_is() {
+    fn client_is_last_address_that_is_no_proxy() {
         let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()]);
         let client = |peer: &str, values: &[&str]| {
             let values = values.iter().map(|value| (FORWARDED_FOR, value.parse().unwrap()));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_says_when_its_client_did_not_encrypt() {
+    fn trusted_proxy_reports_unencrypted_clients() {
         let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
         let is_encrypted = |peer: &str, said: &[&str]| {
             let said = said.iter().map(|value| (FORWARDED_PROTO, value.parse().unwrap()));

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_of_too_many_or_too_long_headers_is_refused() {
+    async fn excessive_request_headers_are_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "hello"));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn browsers_are_asked_for_tls_alone_behind_a_trusted_proxy_that_has_it() {
+    async fn strict_transport_security_requires_trusted_tls_proxy() {
         let proxies = Proxies::new(vec!["127.0.0.0/8".parse().unwrap()]);
         for (proxies, said, expected) in
             [(proxies.clone(), "https", true), (proxies, "http", false), (Proxies::default(), "https", false)]
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_nobody_needs_costs_the_next_request_nothing() {
+    async fn unread_body_does_not_break_the_next_request() {
         let head = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
         let mut stream = unread(&[head, &"x".repeat(30_000), &"x".repeat(30_000)]).await;
         for _ in 0..2 {
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_in_chunks_that_was_asked_for_and_read_leaves_nothing() {
+    async fn chunked_body_keeps_connection_alive() {
         let head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n";
         let mut stream = unread(&[head, "3\r\nabc\r\n", "0\r\n\r\n"]).await;
         let text = answer(&mut stream).await;
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_ends_for_what_is_left_says_so() {
+    async fn unread_rest_closes_connection_with_notice() {
         let long = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
         let waits = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n";
         let slow = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_idle_connection_is_kept_as_long_as_asked() {
+    async fn idle_connection_is_kept_for_keep_alive_time() {
         let listening = Listening { keep_alive: Duration::from_secs(1), ..Listening::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_begun_has_as_long_as_asked_when_the_service_stops() {
+    async fn requests_in_progress_may_finish_within_drain_time() {
         for (drain, wanted) in [(Duration::from_secs(20), true), (Duration::from_millis(50), false)] {
             let listening = Listening { drain, ..Listening::default() };
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_a_table_that_a_person_reads() {
+    fn status_renders_as_text_and_json() {
         let now = Timestamp::parse("2026-06-10T00:00:30Z").unwrap();
         let at = Timestamp::parse("2026-06-10T00:00:28Z").unwrap();
         let workspace = WorkspaceStatus {

@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_has_as_long_as_asked_to_come() {
+    async fn slow_request_body_times_out_as_configured() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
         let times = Times { body: Duration::from_secs(1), ..Times::default() };

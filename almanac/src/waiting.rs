@@ -112,7 +112,7 @@ mod tests {
     use crate::Embedded;
 
     #[tokio::test]
-    async fn who_waits_for_nobody_is_told_so_and_for_what() {
+    async fn waiting_without_projector_reports_its_absence() {
         let folder = tempfile::tempdir().unwrap();
         let almanac = Embedded::open(&folder.path().join("almanac.db")).unwrap();
         let workspace = almanac.register("credit/prod", "risk", &Task::Regression, "v1").await.unwrap();

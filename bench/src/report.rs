@@ -179,7 +179,7 @@ mod tests {
     use crate::samples::Samples;
 
     #[test]
-    fn each_goal_is_said_to_be_met_or_missed() {
+    fn benchmark_goals_are_judged_met_or_missed() {
         let line = |rows: f64| Line {
             id: "ndjson/sqlite",
             work: "NDJSON".into(),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sides_take_turns_and_one_that_fails_is_left_out() {
+    fn benchmark_sides_alternate_and_failing_one_is_dropped() {
         let order = RefCell::new(String::new());
         let side = |name: &'static str, fails: bool| {
             let order = &order;

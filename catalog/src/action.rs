@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_action_is_found_by_its_name_and_has_a_path_of_its_own() {
+    fn actions_round_trip_by_name_with_unique_segments() {
         let mut segments = BTreeSet::new();
         for action in Action::ALL {
             assert_eq!(Action::from_name(action.name()), Some(action));

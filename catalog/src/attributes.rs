@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_is_refused_with_its_name() {
+    fn unstorable_attribute_is_refused_by_name() {
         let said = |json| read(json).unwrap_err().to_string();
         let deep = (0..40).fold(json!(1), |value, _| json!([value]));
         let lines = [

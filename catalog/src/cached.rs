@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_value_is_read_again_when_it_is_old() {
+    async fn cached_value_is_reloaded_when_stale() {
         let cached = Cached::new(5);
         let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let get = async |seconds, value| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_stands_still_keeps_nothing_for_longer() {
+    async fn stopped_clock_does_not_extend_cached_values() {
         let cached = Cached::new(5);
         let get =
             async |value| cached.get("key", Timestamp::default(), async move { Ok(value) }).await.unwrap();

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_there_may_be_fit_in_an_item() {
+    fn maximum_challenges_fit_in_one_item() {
         let name = "n".repeat(event::id::MAX_NAME_BYTES);
         let mut long = Challenge::new([&name, &name], &name, &name, "2013-06-01".parse().unwrap());
         long.ongoing = challenge(1_000).ongoing;
@@ -223,7 +223,7 @@ mod tests {
 
     /// 300 wins and then 400 losses: of a day on which predictions change, the mean and the bounds may point to different sides.
     #[test]
-    fn it_is_told_on_which_side_the_bounds_are() {
+    fn decision_names_winner_by_side_of_bounds() {
         let day = "2013-06-02".parse().unwrap();
         let mut turned = meetings(700);
         turned.iter_mut().filter(|met| met.key >= 300).for_each(|met| met.sides.reverse());

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_erased_is_refused_and_a_reason_tells_no_key() {
+    fn erasure_check_refuses_bad_keys_and_revealing_reasons() {
         let keys = |keys: &[&str]| check_keys(&keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>());
         assert!(keys(&["loan-1", "ü"]).is_ok());
         for wrong in [&[][..], &[""], &[&"x".repeat(257)], &["erased~x"], &["k"; MAX_ERASURE_KEYS + 1]] {

@@ -300,7 +300,7 @@ mod tests {
         /// In any order and number of arrivals, the live state is the fold of the events in the order of their times, now and at
         /// any time.
         #[test]
-        fn what_is_live_is_a_fold_of_the_log(
+        fn live_releases_equal_a_fold_of_the_log(
             changes in prop::collection::vec((0i64..20, 0usize..4, 0u8..4, 0u8..2), 1..30),
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_late_change_puts_many_right_and_two_writers_lose_none() {
+    async fn late_live_change_and_concurrent_writers_lose_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&dir.path().join("t.db"), Clock::system()).unwrap();
         let catalog = Catalog::new(Arc::new(table));

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pins_keep_what_is_old_until_it_is_gone() {
+    async fn pins_keep_old_days_until_expired() {
         let dir = tempfile::tempdir().unwrap();
         let now = time("2026-06-20T12:00:00Z");
         let table: Arc<dyn Table> =

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_role_reads_and_only_an_admin_has_every_right() {
+    fn every_role_reads_and_only_admin_has_all() {
         for role in Role::ALL {
             assert_eq!(Role::parse(role.name()).unwrap(), role);
             assert!(role.rights().has(Right::Read));

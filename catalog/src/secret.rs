@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_refused_and_not_repeated() {
+    fn secret_lookalikes_are_refused_and_not_repeated() {
         let long = "a".repeat(MAX_STRETCH + 1);
         for (name, version) in [
             ("db", "alm_abc"),

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_loads_anything_from_elsewhere_or_writes_html() {
+    fn dashboard_files_load_nothing_external_nor_write_html() {
         let namespace = "http://www.w3.org/2000/svg";
         for file in FILES.iter().chain([&PAGE]) {
             let text = file.text.replace(namespace, "");

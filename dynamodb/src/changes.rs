@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_in_order_with_the_last_sequence_number() {
+    fn changed_keys_come_in_order_with_last_sequence() {
         let (keys, last) = decode("s", &[record(Some("b"), "7"), record(Some("a"), "9")]).unwrap();
         assert_eq!(keys, [Key::new("p", "b"), Key::new("p", "a")]);
         assert_eq!(last.as_deref(), Some("9"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_cannot_be_read_is_an_error_and_not_an_end() {
+    fn unreadable_change_is_an_error() {
         let error = decode("s", &[record(Some("a"), "1"), record(None, "2")]).unwrap_err();
         assert_eq!(error.kind(), event::ErrorKind::Corrupt);
     }

@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn doubles_are_written_in_few_digits_and_read_exactly(number in any::<f64>()) {
+        fn doubles_are_encoded_shortly_and_exactly(number in any::<f64>()) {
             prop_assume!(number.is_finite() && number != 0.0);
             let text = encode_number(&Number::parse(&number.to_string()).unwrap());
             prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), number.to_bits());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_almanac_does_not_write_is_corrupt_and_named() {
+    fn foreign_attribute_types_are_corrupt_and_named() {
         let mut attributes = encode_key(&Key::new("p", "s"));
         attributes.insert("tags".into(), AttributeValue::Bs(Vec::new()));
         let error = decode_item(attributes).unwrap_err();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_wrong_date_is_forgotten_with_the_next_answer() {
+    async fn wrong_server_date_is_replaced_by_next_answer() {
         let dates = Dates::default();
         dates.note(seconds(1_000_000));
         dates.note(seconds(100));

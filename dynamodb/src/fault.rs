@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_failure_of_the_server_is_no_fault_of_the_caller() {
+    fn unknown_server_failure_counts_as_unanswered() {
         let fault = Fault::answered(Some("SomethingNewException"), None, true).unwrap();
         assert_eq!((fault.class, fault.what.as_str()), (Class::Unanswered, "SomethingNewException"));
     }

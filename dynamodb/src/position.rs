@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_older_than_changes_are_kept_may_have_lost_some() {
+    fn position_older_than_stream_retention_may_lose_changes() {
         let since = Start::of(&from_now(now())).unwrap();
         assert!(!since.may_have_lost(now().plus_seconds(22 * 60 * 60)));
         assert!(since.may_have_lost(now().plus_seconds(24 * 60 * 60)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_one_moment_have_iterators_of_their_own() {
+    fn positions_of_one_instant_have_separate_iterators() {
         let iterators = Iterators::default();
         let (a, b) = (from_now(now()), from_now(now()));
         assert_ne!(a, b);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_beyond_the_bound_is_left_to_the_next_page() {
+    fn item_beyond_size_limit_starts_next_page() {
         let item = |sk: &str| Item::new(Key::new("p", sk)).with("data", vec![0; 300_000]).with("GSI1SK", sk);
         let read = || ["a", "b", "c", "d"].map(|sk| codec::encode_item(&item(sk))).to_vec();
         let query = Query::index(Index::Gsi1, "g").only(&["data"]);

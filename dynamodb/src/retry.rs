@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_passes_is_tried_again_and_what_does_not_is_not() {
+    async fn only_transient_failures_are_retried() {
         let (outcome, made) =
             outcomes(CALL_BUDGET, &[Err(Class::Throttled), Err(Class::Throttled), Ok(7)]).await;
         assert_eq!((outcome.unwrap(), made), (7, 3));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_remembered_that_an_attempt_had_no_answer() {
+    async fn unanswered_attempt_leaves_outcome_unsettled() {
         let (outcome, _) = outcomes(CALL_BUDGET, &[Err(Class::Unanswered), Err(Class::Refused)]).await;
         assert!(outcome.unwrap_err().is_unsettled);
         let (outcome, _) = outcomes(CALL_BUDGET, &[Err(Class::Throttled), Err(Class::Refused)]).await;

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_somebody_else_is_told_by_its_key() {
+    fn foreign_table_is_recognized_by_its_key_schema() {
         let mut other = table();
         let id = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash).build().unwrap();
         other.key_schema = Some(vec![id]);

@@ -142,7 +142,7 @@ const STORED: &str = r#"{"Item":{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"}}}"#
 const OTHER: &str = r#"{"Item":{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"8"}}}"#;
 
 #[tokio::test]
-async fn a_put_whose_answer_was_lost_is_settled_by_reading() {
+async fn put_with_lost_answer_is_settled_by_reading() {
     let lost = |stored| {
         vec![
             ("PutItem", HangUp),
@@ -161,7 +161,7 @@ async fn a_put_whose_answer_was_lost_is_settled_by_reading() {
 
 /// The answer of the first attempt is lost, and by the second another writer has counted.
 #[tokio::test]
-async fn what_counts_is_counted_once_though_its_answer_is_lost_and_another_one_counts() {
+async fn counter_with_lost_answer_counts_once() {
     let counted = r#"{"Item":{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"},"ver":{"N":"1"}}}"#;
     let (here, script) = table(vec![
         ("GetItem", Answer(counted)),
@@ -182,7 +182,7 @@ async fn what_counts_is_counted_once_though_its_answer_is_lost_and_another_one_c
 }
 
 #[tokio::test]
-async fn new_items_are_not_sent_when_their_time_is_up() {
+async fn new_items_past_deadline_are_not_sent() {
     let (here, script) =
         table(vec![("PutItem", Answer("{}")), ("PutItem", Stall), ("GetItem", Answer("{}"))]).await;
     let items = ["a", "b", "c"].map(|sk| Item::new(Key::new("p", sk)));
@@ -211,7 +211,7 @@ async fn a_put_that_was_refused_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_delete_whose_answer_was_lost_is_settled_by_reading() {
+async fn delete_with_lost_answer_is_settled_by_reading() {
     let (here, script) = table(vec![
         ("DeleteItem", HangUp),
         ("DeleteItem", Refuse("ConditionalCheckFailedException")),
@@ -264,7 +264,7 @@ async fn an_expired_iterator_is_replaced_without_a_gap() {
 }
 
 #[tokio::test]
-async fn what_was_trimmed_is_a_gap_and_reading_goes_on() {
+async fn trimmed_changes_are_a_gap_and_reading_continues() {
     for (iterator, records) in [(true, false), (false, true)] {
         let mut calls = Vec::new();
         if iterator {
@@ -289,7 +289,7 @@ async fn what_was_trimmed_is_a_gap_and_reading_goes_on() {
 }
 
 #[tokio::test]
-async fn a_shard_that_is_gone_is_a_gap_and_an_end() {
+async fn missing_shard_is_a_gap_and_an_end() {
     let gone = Changes { keys: Vec::new(), next: None, gap: true };
     let (here, script) = table(vec![("GetShardIterator", Refuse("ResourceNotFoundException"))]).await;
     assert_eq!(changes(&here, &after("16")).await, gone);
@@ -312,7 +312,7 @@ async fn a_closed_shard_ends_after_its_last_change() {
 }
 
 #[tokio::test]
-async fn latest_is_looked_up_once_and_then_stood_at() {
+async fn latest_position_is_resolved_once_and_kept() {
     let (here, script) = table(vec![
         ("GetShardIterator", Answer(ITERATOR)),
         ("GetRecords", Answer(NOTHING)),
@@ -351,7 +351,7 @@ async fn every_page_of_the_shards_is_read() {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_answer_was_lost_is_made_again_with_the_same_token() {
+async fn transaction_with_lost_answer_repeats_with_its_token() {
     let (here, script) = table(vec![
         ("TransactWriteItems", Refuse("TransactionInProgressException")),
         ("TransactWriteItems", HangUp),
@@ -381,7 +381,7 @@ async fn a_cancelled_transaction_names_the_item_at_fault() {
 }
 
 #[tokio::test]
-async fn items_of_a_table_that_is_missing_are_out_of_reach_and_not_missing() {
+async fn missing_table_is_unavailable_rather_than_not_found() {
     let calls = ["GetItem", "Query", "PutItem", "DeleteItem", "TransactWriteItems"];
     let (here, script) = table(calls.map(|call| (call, Refuse("ResourceNotFoundException"))).into()).await;
     let failed = [

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_write_at_fault_is_named_and_what_does_not_pass_counts_first() {
+    fn cancellation_names_faulty_write_with_permanent_faults_first() {
         let fault = because(&["None", "TransactionConflict", "ConditionalCheckFailed"]);
         assert_eq!((fault.class, fault.at), (Class::Refused, Some(2)));
         let fault = because(&["None", "TransactionConflict"]);

@@ -364,7 +364,7 @@ mod tests {
     const LATER: &str = "2026-07-01T00:00:00Z";
 
     #[tokio::test]
-    async fn the_latest_day_on_which_a_key_is_found_answers() {
+    async fn latest_day_with_the_key_answers() {
         let scene = Scene::new();
         scene.predict("a", &["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"], 0).await;
         scene.predict("a", &["2026-06-05T10:00:00Z"], 0).await;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_after_the_instant_is_not_looked_at() {
+    async fn predictions_stored_after_the_instant_are_ignored() {
         let scene = Scene::new();
         scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
         scene.predict("a", &["2026-06-01T12:00:00Z"], 60).await;
@@ -412,7 +412,7 @@ mod tests {
 
     /// Segments covered by a filter without the key are not read: they may be damaged.
     #[tokio::test]
-    async fn what_a_filter_does_not_have_is_not_read() {
+    async fn keys_absent_from_filter_are_not_read() {
         let scene = Scene::new();
         let key = scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
         scene.predict("b", &["2026-05-20T10:00:00Z"], 0).await;
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn behind_a_day_that_is_gone_nothing_is_looked_for() {
+    async fn lookup_stops_at_an_expired_day() {
         let scene = Scene::new();
         scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
         scene.predict("b", &["2026-06-03T10:00:00Z"], 0).await;
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_are_found_that_are_not_gone_and_none_where_one_cannot_be_read() {
+    async fn lookup_returns_all_predictions_unless_one_is_unreadable() {
         let scene = Scene::new();
         let days = ["2026-06-01T10:00:00Z", "2026-06-03T10:00:00Z", "2026-06-05T10:00:00Z"];
         scene.predict("a", &["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"], 0).await;

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn take_keeps_nulls_and_drops_a_mask_that_says_nothing() {
+    fn take_keeps_nulls_and_drops_needless_mask() {
         let column = Column {
             name: "score".into(),
             values: Values::Float(vec![0.5, 0.0, 0.25]),

@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_to_the_task_is_refused() {
+    fn fields_foreign_to_the_task_are_refused() {
         let text = |text: &str| Said::Text(text.to_owned());
         let fails = |task, name, said| read(&[("task", text(task)), (name, said)]).unwrap_err().to_string();
         let lines = [

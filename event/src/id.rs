@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_by_chance_are_all_letters_there_are_and_differ() {
+    fn random_letters_use_whole_alphabet_and_differ() {
         let text = random_letters(20_000);
         assert_eq!(text.len(), 20_000);
         for letter in LETTERS {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_lies_within_the_bounds_of_its_time() {
+    fn id_lies_within_its_time_bounds() {
         for micros in [1_400_000_000_000_000, 1_780_000_000_123_456, 1_780_000_000_999_999] {
             let now = Timestamp::from_micros(micros).unwrap();
             let (least, greatest) = Id::bounds(now);

@@ -122,7 +122,7 @@ mod tests {
 
     /// Lanes of events are stored: they must not change.
     #[test]
-    fn the_lane_of_a_key_stays_what_it_is() {
+    fn lane_of_key_stays_stable() {
         let keys = ["", "a", "UA1545-EWR-01", "äöü", "loan-0000001", "loan-0000002"];
         let lanes = |count| keys.map(|key| lane_of(key, count));
         assert_eq!(lanes(0), [0; 6]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_dealt_in_their_order_and_releases_stay_together() {
+    fn lanes_keep_event_order_and_releases_together() {
         let names = Values::Text(["a", "b", "a", "c", "b", "a"].into_iter().collect());
         let columns = |field: &str| Columns { rows: 6, columns: vec![Column::new(field, names.clone())] };
         for (kind, field) in [(Kind::Predictions, "key"), (Kind::Outcomes, "key"), (Kind::Metrics, "name")] {

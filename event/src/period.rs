@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_cut_at_the_borders_of_its_periods() {
+    fn window_is_split_at_period_borders() {
         assert_eq!(parts("day", "2024-02-28", "2024-03-01").len(), 3);
         // 2026-06-01 is a Monday.
         let weeks = ["2026-05-30..2026-05-31", "2026-06-01..2026-06-07", "2026-06-08..2026-06-08"];

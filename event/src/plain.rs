@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_one_that_may_be_meant() {
+    fn nearest_name_is_a_plausible_typing_error() {
         for (name, nearest_one) in [
             ("truht", Some("truth")),
             ("Truth", Some("truth")),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_or_turns_letters_is_escaped() {
+    fn control_and_direction_characters_are_escaped() {
         for (text, shown) in [
             ("a\nb\tc\r", r"a\nb\tc\r"),
             ("\u{1b}[31mred\u{9b}2J\u{7f}", r"\u{1b}[31mred\u{9b}2J\u{7f}"),

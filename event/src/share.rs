@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_a_number_from_0_to_1() {
+    fn share_is_between_0_and_1() {
         for text in ["0", "0.1", "1", "0.000001"] {
             assert_eq!(share(text).to_string(), text);
         }
@@ -87,13 +87,13 @@ mod tests {
 
     /// Stored events depend on the keys of a share: they must not change.
     #[test]
-    fn the_keys_of_a_share_stay_what_they_are() {
+    fn keys_in_share_stay_stable() {
         let tenth: Vec<u32> = (0..60).filter(|n| share("0.1").has(&format!("loan-{n}"))).collect();
         assert_eq!(tenth, [1, 8, 9, 12, 15, 27, 34, 53, 56]);
     }
 
     #[test]
-    fn a_share_has_as_many_keys_of_every_lane_and_is_in_every_greater_one() {
+    fn shares_are_even_across_lanes_and_nested() {
         let keys: Vec<String> = (0..40_000).map(|n| format!("flight-{n}")).collect();
         for (text, expected) in [("0", 0.0), ("0.01", 0.01), ("0.3", 0.3), ("1", 1.0)] {
             for lane in 0..4 {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn events_outside_of_a_share_lose_their_features_and_nothing_else() {
+    fn events_outside_share_lose_only_their_features() {
         let keys: Vec<String> = (0..100).map(|n| format!("loan-{n}")).collect();
         let numbers = |n: f64| Values::Float(vec![n; 100]);
         let mut valid = vec![true; 100];

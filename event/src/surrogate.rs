@@ -45,7 +45,7 @@ mod tests {
     use crate::lane::MAX_LANES;
 
     #[test]
-    fn a_surrogate_stays_in_the_lanes_of_its_key_and_says_no_more() {
+    fn surrogate_keeps_lanes_and_is_otherwise_random() {
         for key in ["", "loan-17", "äöü", &"x".repeat(256)] {
             for lanes in [&[][..], &[1], &[4], &[3, 7, 16]] {
                 let surrogate = surrogate_of(key, lanes);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_for_all_numbers_of_lanes_at_once() {
+    fn one_surrogate_fits_all_lane_counts() {
         let lanes: Vec<u8> = (1..=MAX_LANES).collect();
         let surrogate = surrogate_of("loan-17", &lanes);
         assert!(lanes.iter().all(|lanes| lane_of(&surrogate, *lanes) == lane_of("loan-17", *lanes)));

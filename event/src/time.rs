@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_asked_for_has_at_most_so_many_days() {
+    fn requested_window_has_a_maximum_of_days() {
         let window = |text: &str| text.parse::<Window>().unwrap().bounded();
         let ten_years = window("2016-01-01..2026-01-07").unwrap();
         assert_eq!(ten_years.days().count(), MAX_WINDOW_DAYS as usize);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn days_begin_where_there_is_no_midnight_and_may_be_empty() {
+    fn zone_days_may_lack_midnight_or_be_empty() {
         let span = |zone: &str, of: &str| {
             let (from, to) = Zone::parse(zone).unwrap().span(Window::of(day(of)));
             [from, to].map(|micros| Timestamp::from_micros(micros).unwrap().to_string())
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_a_day_is_that_of_its_clocks() {
+    fn time_of_day_follows_local_clock() {
         let at = |zone: &str, of: &str, minutes: i64| {
             Zone::parse(zone).unwrap().at(day(of), minutes * 60).to_string()
         };

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_knows_its_keys_and_few_others_in_some_ten_bits_a_key() {
+    fn key_filter_is_small_with_few_false_positives() {
         let all = numbered(0, 100_000);
         let parts = parts_of(all.len() as u64);
         assert_eq!(parts, 7);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_order_nor_repeats_nor_passes_change_a_filter() {
+    fn key_filter_ignores_order_repeats_and_passes() {
         let all = numbered(0, 3_000);
         let bytes = |filter: &[KeyFilterPart]| filter.iter().map(KeyFilterPart::to_bytes).collect::<Vec<_>>();
         let expected = bytes(&filter(&all, 3));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_keys_holds_none_and_one_without_a_filter_any() {
+    fn empty_filter_part_rejects_and_unfiltered_accepts() {
         let none = filter(&[], 2);
         assert!(!may_hold(&none, "a"));
         let any = KeyFilterPart { holds: Holds::Anything };

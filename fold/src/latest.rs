@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_within_the_span_is_found_for_each_question() {
+    fn latest_prediction_within_each_span_is_found() {
         let segments = [
             vec![("v1", "a", 10, false), ("v2", "a", 30, false), ("v1", "b", 20, false)],
             vec![("v1", "a", 20, false), ("v1", "a", 10, false)],
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_passed_over_unless_it_was_sent_again_or_by_another_release() {
+    fn withdrawn_predictions_are_skipped_unless_sent_again() {
         let question = [asked("a", 0, 99), all("a", 0, 99)];
         let taken = vec![("v1", "a", 30, false), ("v1", "a", 20, false), ("v1", "a", 30, true)];
         assert_eq!(latest(std::slice::from_ref(&taken), &question), [[20], [20]]);
@@ -238,7 +238,7 @@ mod tests {
 
     /// Too many predictions are detected even if some held at first are withdrawn.
     #[test]
-    fn of_too_many_no_more_are_held_and_what_is_taken_back_does_not_count() {
+    fn prediction_limit_holds_without_counting_withdrawn_ones() {
         let most = MAX_JUDGED as i64;
         let rows = |from: i64, to: i64, is_withdrawn: bool| -> Vec<Row> {
             (from..to).map(|at| ("v1", "a", at, is_withdrawn)).collect()

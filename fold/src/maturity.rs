@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_come_is_what_came_of_days_before() {
+    fn expected_outcomes_follow_earlier_days() {
         let days = [
             // None after an hour, half of them after a day, nine of ten after a week; one more came later.
             day(100, &[0, 50, 90], 91),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_expected_where_no_day_is_old_enough() {
+    fn immature_days_give_no_expected_outcomes() {
         assert_eq!(expected(&[day(10, &[1], 2), day(10, &[1, 4], 4)], 3), [None, None]);
         assert_eq!(expected(&[day(0, &[0, 0, 0], 0), day(5, &[], 0)], 3), [Some(0.0), None]);
         // More has arrived already than was expected.

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_have_one_text_and_the_order_of_the_log() {
+    fn event_places_round_trip_in_log_order() {
         let places = [
             EventPlace { segment: Place::of(0, 9), row: 3 },
             EventPlace { segment: Place::of(0, 10), row: 0 },

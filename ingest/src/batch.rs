@@ -249,7 +249,7 @@ mod tests {
 
     /// Digests are stored with batches: they must not change.
     #[test]
-    fn the_digest_of_a_batch_stays_what_it_is() {
+    fn batch_digest_stays_stable() {
         let columns = |coded: bool| {
             let texts = |row: usize| if row.is_multiple_of(3) { "north" } else { "süd" };
             let branch = match coded {

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_too_long_is_turned_away_and_takes_no_slot() {
+    async fn request_waiting_too_long_is_refused_without_slot() {
         let gate = Gate::new(Bounds { wait: Duration::from_millis(20), ..bounds() });
         let [a, b, _] = workspaces();
         let passes = [slot(&gate, &a).await, slot(&gate, &a).await];
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_request_costs_its_bytes_and_no_slot() {
+    async fn slow_request_holds_bytes_but_no_slot() {
         let gate = Gate::new(bounds());
         let [a, b, _] = workspaces();
         let mut slow = [slot(&gate, &a).await, slot(&gate, &a).await];

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_few_rows_have_do_not_fill_the_memory() {
+    fn sparse_columns_cannot_fill_the_memory() {
         let row = |n: usize| {
             let name = n % 256;
             format!(
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_names_are_told_before_what_rows_lack_without_them() {
+    fn excess_score_names_are_reported_before_missing_values() {
         let row = |n: usize| {
             let scores = format!(r#""a{n}":0.3,"b{n}":0.3,"c{n}":0.4"#);
             format!(

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_read_as_it_was_written_and_no_other_text_is_one() {
+    fn page_end_round_trips_and_rejects_other_text() {
         let day: Day = "2026-06-03".parse().unwrap();
         let cut = Cut {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn one_batch_costs_some_tens_of_bytes_and_each_more_of_its_author_a_few() {
+    fn encoded_batch_authors_take_few_bytes() {
         let one = |n: u64| author("system:nightly", Some(&format!("K3bXo1p9Zq-{n}")));
         assert_eq!(Authors::of(&[one(123_456)]).len(), 43);
         let many: Vec<_> = (100_000..101_000).map(one).collect();

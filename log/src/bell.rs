@@ -90,7 +90,7 @@ mod tests {
     use crate::{key::LogId, segment_item::Segment, store::Store};
 
     #[tokio::test]
-    async fn it_rings_for_segments_of_the_kind_and_for_nothing_else() {
+    async fn bell_rings_only_for_segments_of_its_kind() {
         let folder = tempfile::tempdir().unwrap();
         let below = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
         let table = Store::over(Arc::new(below));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_date_moves_at_most_two_minutes_a_minute_and_never_beyond_the_clocks_or_back() {
+    fn counted_time_advances_boundedly_and_never_backwards() {
         let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let days = |days: i64| start.plus_seconds(days * 24 * 60 * 60);
         let first = CountedTime::first(start);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_text_claims_is_checked_although_its_checksum_fits() {
+    fn cut_is_validated_even_with_a_matching_checksum() {
         let mut plain = sample(1).encode();
         let text = |plain: &[u8]| {
             let mut bytes = vec![VERSION, PLAIN];

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn segments_are_taken_up_to_the_first_that_is_not_here() {
+    async fn handover_returns_segments_up_to_first_missing() {
         let handover = Handover::of(1 << 20);
         give(&handover, 0, [3, 4, 6], 0);
         give(&handover, 1, [1], 0);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_taken_after_keys_were_erased_or_too_late() {
+    async fn handover_returns_nothing_after_erasure_or_expiry() {
         let handover = Handover::of(1 << 20);
         give(&handover, 0, [1, 2], 7);
         assert_eq!(taken(&handover, (1, 64), 7), [1, 2]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_holds_no_more_bytes_than_it_may_and_counts_what_others_hold_of_it() {
+    async fn handover_bounds_bytes_including_those_still_held() {
         let one = segment(0, 1);
         let each = one.1.bytes() as u64 + COLUMN_BYTES + SEGMENT_BYTES;
         let handover = Handover::of(3 * each);

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_leaves_behind_only_what_is_of_processes() {
+    fn export_leaves_behind_only_process_items() {
         let w = log().workspace;
         for key in [lease("s", "1"), worker("w"), sweep_cursor(), full_sweep(), write_probe(), restored()] {
             assert!(stays_behind(&key), "{key}");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_segment_is_not_parsed_as_one() {
+    fn malformed_segment_keys_are_not_parsed() {
         let good = segment(&log(), 42);
         assert_eq!(parse_segment(&good), Some((log(), 42)));
         for sk in [
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_is_known_by_its_key_and_by_what_people_write() {
+    fn entity_ids_are_parsed_from_keys_and_text() {
         let (w, other) = (log().workspace, Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap());
         for kind in EntityKind::ALL {
             let within = (kind.parent() == Some(EntityKind::Workspace)).then(|| w.clone());
@@ -480,7 +480,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segment_keys_round_trip_and_sort_by_day_kind_lane_seq(
+        fn segment_keys_round_trip_and_sort_in_order(
             a in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
             b in (0i32..40_000, 0usize..4, 0u8..16, 1u64..9_999_999_999),
         ) {

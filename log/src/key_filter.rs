@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_filter_takes_the_place_of_the_one_that_was_read() {
+    async fn written_filter_replaces_only_the_one_read() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let workspace = Id::parse(WORKSPACE).unwrap();
@@ -319,7 +319,7 @@ mod tests {
 
     /// What is stored is read for good.
     #[test]
-    fn the_stored_form_of_a_head_stays_as_it_is() {
+    fn stored_form_of_filter_head_stays_stable() {
         let workspace = Id::parse(WORKSPACE).unwrap();
         let day = "2013-06-01".parse().unwrap();
         let at = At { workspace: &workspace, version: 1, day, kind: Kind::Predictions };

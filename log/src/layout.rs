@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_newer_one_is_refused_in_whatever_form_it_is() {
+    async fn newer_layout_is_refused_in_any_form() {
         let (table, _folder) = table();
         table.put(of(LAYOUT + 1).to_item().with("v", 9).with("ver", 4), Condition::None).await.unwrap();
         let refused = [

@@ -161,7 +161,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn who_listens_hears_of_its_workspace_and_of_nothing_else() {
+    async fn news_listener_hears_only_its_workspace() {
         let folder = tempfile::tempdir().unwrap();
         let below: Arc<dyn Table> =
             Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_stopped_reading_the_feed_does_not_read_it() {
+    async fn stopped_feed_reader_no_longer_counts_as_reading() {
         let news = News::default();
         assert!(!news.reads_feed());
         news.reads_feed_now();

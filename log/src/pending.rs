@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_decision_and_the_longest_wait_fit_an_item() {
+    fn largest_decision_and_waiting_list_fit_an_item() {
         let judges =
             (0..MAX_DECIDED as u32).map(|row| (2 * row, vec![if row % 2 == 0 { i64::MAX / 4 } else { 0 }]));
         let lane = |day: i32, lane| LogId {
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_outcome_is_decided_once_whoever_comes_too_late() {
+    async fn each_pending_outcome_is_decided_once() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let arrived = at("2013-06-01T10:00:00Z");
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_decided_is_kept_until_it_was_carried_out() {
+    async fn decision_is_kept_until_carried_out() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         assert!(take_up(&table, &segment(1), (Timestamp::default(), 10)).await.unwrap());
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_day_that_is_gone_nothing_is_taken_up_or_decided() {
+    async fn pending_outcomes_of_expired_day_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let gone = Expired { day: log().day, heads: BTreeMap::new(), at: Timestamp::default() };

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn rollups_at_ages_are_read_as_they_are_written() {
+    fn rolled_stages_round_trip_through_items() {
         let (workspace, day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
         let mut items = BTreeMap::new();
         for (hours, stage) in stages() {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_rollup_at_an_age_fits_an_item() {
+    fn largest_rolled_stage_fits_an_item() {
         let rollup = "x".repeat(MAX_ROLLUP_BYTES);
         let all =
             By::ALL.into_iter().flat_map(|by| (0..=u8::MAX).map(move |bucket| Breakdown { by, bucket }));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_decided_is_written_again_by_an_erasure_alone() {
+    async fn stage_is_rewritten_only_by_an_erasure() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_that_write_a_day_again_leave_no_part_missing() {
+    async fn concurrent_stage_rewrites_leave_no_part_missing() {
         let folder = tempfile::tempdir().unwrap();
         let below = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());

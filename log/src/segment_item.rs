@@ -353,7 +353,7 @@ mod tests {
     use crate::batch::BatchId;
 
     #[test]
-    fn the_size_of_its_item_is_known_without_the_item() {
+    fn segment_item_size_is_known_without_the_item() {
         let workspace = Id::new(Timestamp::default());
         let day = "2026-06-01".parse().unwrap();
         let log = LogId { workspace, day, kind: Kind::Predictions, lane: 0 };
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_segment_of_several_lanes_says_how_many_and_may_be_empty() {
+    fn opening_segment_states_lanes_and_may_be_empty() {
         let first = LogId { lane: 0, ..log() };
         let segment = Segment::opening(first, 4, Timestamp::default()).unwrap();
         let read = Segment::from_item(segment.to_item()).unwrap();

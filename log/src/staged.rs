@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_instant_is_moved_by_who_read_it_last() {
+    async fn staged_instant_moves_only_after_latest_read() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let (workspace, at) = (Id::parse(WORKSPACE).unwrap(), Timestamp::default());

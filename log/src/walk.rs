@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_left_out_is_noted_whether_it_is_there_or_not() {
+    async fn omitted_segments_are_noted_even_when_missing() {
         let (table, _folder) = lacking(&[3, 4]).await;
         let all = (vec![1, 2, 5, 6, 8, 9, 10], Some(10), vec![3, 4, 7], None);
         assert_eq!(walk(&table, Until::Now, &[3, 4, 7]).await.unwrap(), all);
@@ -375,7 +375,7 @@ mod tests {
 
     /// A cut made from the notes of a walk is read again in the same way: the same segments, and the same notes.
     #[tokio::test]
-    async fn what_was_noted_is_enough_to_read_the_same_again() {
+    async fn walk_notes_suffice_to_repeat_the_reading() {
         let left_out = [3, 4, 7, 10];
         let (table, _folder) = lacking(&[3, 4, 10]).await;
         for minute in 0..=11 {
@@ -418,7 +418,7 @@ mod tests {
 
     /// Segments passed over are noted as if they had been read, and those behind them are read, in all lanes.
     #[tokio::test]
-    async fn what_is_passed_over_is_part_of_the_reading() {
+    async fn skipped_segments_count_as_read() {
         let (table, _folder) = lacking(&[]).await;
         let lane = |lane| LogId { lane, ..log() };
         let columns = Columns { rows: 1, columns: vec![Column::new("predicted_at", Values::Time(vec![1]))] };

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_an_address_that_clients_write_to() {
+    fn artifact_root_must_be_a_client_writable_address() {
         assert_eq!(artifact_root("s3://bucket/mlflow/").unwrap(), "s3://bucket/mlflow");
         assert_eq!(artifact_root("file:///shared/mlflow").unwrap(), "file:///shared/mlflow");
         assert_eq!(artifact_root(NO_ARTIFACTS).unwrap(), NO_ARTIFACTS);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found_by_what_is_said_of_their_datasets() {
+    fn runs_are_searchable_by_their_datasets() {
         let tags = tags(&input("[]"));
         assert_eq!(said_of_datasets(&tags, "name"), ["loans"]);
         assert_eq!(said_of_datasets(&tags, "digest"), ["ab12"]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_too_long_for_a_run_is_refused() {
+    fn oversized_dataset_is_refused() {
         let refused = tags_of(&input(&"x".repeat(2 * MAX_RUN_BYTES))).unwrap_err();
         assert!(
             refused.message.contains("The schema of the dataset 'loans' is too long"),

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_stand_in_as_many_tags_as_they_need() {
+    fn long_texts_are_split_over_several_tags() {
         let params: Texts =
             (0..40).map(|n| (format!("p{n:02}{}", "x".repeat(240)), "x".repeat(500))).collect();
         let tags = parts("m", PARAMS, params.clone(), 0);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_leave_room_for_what_a_run_has_else() {
+    fn logged_metrics_leave_room_in_their_run() {
         let (run, model) = logged();
         let all: Vec<Value> =
             (0..40).map(|n| metric(&format!("{n:03}{}", "x".repeat(200)), 1, json!(1))).collect();

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_as_soon_as_it_is_full_and_the_next_one_goes_on() {
+    fn full_page_ends_and_the_next_continues() {
         let mut runs: Vec<RunWithMetrics> = (0..4).rev().map(|n| run(n, 3)).collect();
         let ids =
             |models: &[Value]| models.iter().map(|one| one["info"]["model_id"].clone()).collect::<Vec<_>>();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_runs_of_an_experiment_comes_the_next_experiment() {
+    fn exhausted_experiment_is_followed_by_the_next() {
         let first =
             Place { passed: Some((Id::new(Timestamp::default()), "m".into())), ..Place::beginning("0") };
         let cursor = Cursor::of(vec!["a".into(), "b".into()]);

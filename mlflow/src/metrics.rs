@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_is_sent_twice_is_known_again() {
+    fn metric_sent_twice_has_an_equal_identity() {
         let metric = |value: Value, at: Value, step: Value| {
             let metric = json!({ "key": "loss", "value": value, "timestamp": at, "step": step });
             given(&metric).unwrap().1
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_a_model_is_stored_once_in_whatever_order_its_equals_come() {
+    fn model_metric_is_stored_once_in_any_order() {
         let plain = |step: i64| json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64, "step": step });
         let of_model = |step: i64, model: &str| {
             let mut metric = plain(step);

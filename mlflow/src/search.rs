@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn more_runs_than_there_is_room_for_are_sorted_all_the_same() {
+    fn search_beyond_memory_bound_still_sorts_all_runs() {
         let asked = asked(json!({ "order_by": ["params.depth DESC"] }));
         let runs: Vec<RunWithMetrics> = (0..20).map(|n| run(n, &format!("{:02}", n * 7 % 20))).collect();
         let found_within = |bytes: usize| {
@@ -327,7 +327,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_experiment_is_searched_once_however_often_it_is_named() {
+    fn experiment_named_repeatedly_is_searched_once() {
         let named = asked(json!({ "experiment_ids": ["1", "0", "1", "1"] }));
         let experiments = super::experiments(&named).unwrap();
         assert_eq!(experiments.into_iter().collect::<Vec<_>>(), ["0", "1"]);

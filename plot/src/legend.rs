@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_same_name_is_called_the_same() {
+    fn equal_names_are_shortened_equally() {
         assert_eq!(called(&["release", "release"], 5), ["re…se", "re…se"]);
     }
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_a_length_whatever_the_numbers_are() {
+    fn scale_has_positive_length_for_any_numbers() {
         for numbers in
             [&[][..], &[0.0], &[-3.0, -3.0], &[f64::MAX, f64::MIN], &[f64::MAX], &[1e-310], &[5e-324]]
         {

@@ -30,7 +30,7 @@ fn a_line_is_drawn_in_dots() {
 }
 
 #[test]
-fn several_lines_have_marks_where_there_are_no_colours() {
+fn lines_without_colour_have_distinct_marks() {
     insta::assert_snapshot!(two().terminal(72, 16, false));
 }
 
@@ -42,7 +42,7 @@ fn several_lines_have_colours() {
 }
 
 #[test]
-fn a_name_neither_steers_the_terminal_nor_breaks_its_line() {
+fn chart_names_cannot_control_the_terminal() {
     let mut chart = two();
     chart.title = "auc\n\u{1b}[2J".into();
     chart.lines[0].name = "no\u{202e}rth\u{1b}]0;x\u{7}".into();
@@ -119,7 +119,7 @@ fn a_chart_without_numbers_says_so() {
 }
 
 #[test]
-fn without_a_point_the_days_that_were_asked_for_are_shown() {
+fn chart_without_points_shows_the_requested_days() {
     let days = Window::new("2013-06-01".parse().unwrap(), "2013-06-08".parse().unwrap()).unwrap();
     let svg = Chart { days: Some(days), ..Chart::default() }.svg();
     assert!(svg.contains(">2013-06-07</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
@@ -161,7 +161,7 @@ fn called(names: &[&str]) -> Chart {
 }
 
 #[test]
-fn a_legend_has_as_many_rows_as_its_names_need() {
+fn legend_grows_to_fit_its_names() {
     let names = ["v1 (others) precision", "v1 (others) recall", "v1 (late) precision", "v1 (late) recall"];
     let ends = [" a", " b", " c"].map(|end| format!("{}{end}", "release-".repeat(8)));
     let names = [&names[..], &ends.each_ref().map(String::as_str)].concat();
@@ -174,7 +174,7 @@ fn a_legend_has_as_many_rows_as_its_names_need() {
 }
 
 #[test]
-fn long_names_and_titles_stay_inside_and_keep_their_ends() {
+fn long_names_and_titles_fit_keeping_their_ends() {
     let long = |end: &str| format!("{} {end}", "release-".repeat(40));
     let (auc, brier) = (long("auc"), long("brier"));
     let mut chart = called(&[auc.as_str(), brier.as_str()]);

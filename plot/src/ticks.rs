@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_an_axis_are_written_in_one_way_and_are_told_apart() {
+    fn axis_numbers_share_one_format_and_stay_distinct() {
         let written = |from: f64, to: f64| {
             let ticks = of_numbers(Scale::new(from, to), 3).1;
             texts(&ticks).into_iter().map(str::to_owned).collect::<Vec<_>>()
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn time_has_beginnings_of_hours_days_months_and_years() {
+    fn time_ticks_fall_on_calendar_boundaries() {
         assert_eq!(time("2013-06-01T00:00:00Z", "2013-06-04T00:00:00Z").len(), 4);
         assert_eq!(
             time("2013-06-01T05:00:00Z", "2013-06-02T03:00:00Z"),

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_have_neither_the_head_nor_holes_nor_what_is_large() {
+    fn compaction_runs_exclude_head_holes_and_large_segments() {
         let lengths = |stored: &[Stored]| -> Vec<(u64, u64)> {
             let head = stored.last().map_or(0, |item| item.last);
             runs(stored, head).iter().map(|run| (run[0].from, run[run.len() - 1].last)).collect()

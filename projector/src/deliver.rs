@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_receiver_that_is_slow_hides_nothing_that_is_due_at_others() {
+    async fn slow_receiver_does_not_hide_other_due_deliveries() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();

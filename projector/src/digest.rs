@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_followers_are_named_and_the_others_counted_once() {
+    fn digest_names_limited_followers_and_counts_the_rest() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let followed = || Followed::Workspace(workspace.clone());
         let mut users: Vec<Id> = (0..MAX_NAMED + 3).map(|_| Id::new(Timestamp::default())).collect();

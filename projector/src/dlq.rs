@@ -359,7 +359,7 @@ mod tests {
     use crate::letter::MAX_REASON_BYTES;
 
     #[test]
-    fn an_item_is_read_as_it_was_written_and_its_reason_is_bounded() {
+    fn dead_letter_round_trips_with_bounded_reason() {
         let log = LogId {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),

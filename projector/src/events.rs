@@ -153,7 +153,7 @@ mod tests {
     use crate::project::project_handed;
 
     #[tokio::test]
-    async fn a_fold_takes_all_that_was_handed_over_and_what_is_stored_behind_it() {
+    async fn fold_covers_handed_over_and_later_stored_segments() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let handover = Handover::of(1 << 20);

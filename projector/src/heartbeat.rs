@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_for_an_hour_by_the_clock_that_is_furthest_ahead() {
+    fn heartbeat_expires_an_hour_after_the_fastest_clock() {
         let at = Timestamp::default().plus_seconds(1_000_000);
         let beat = Heartbeat { worker: "w".into(), at, ..Default::default() };
         let kept = |ahead: i64| {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_dead_when_it_has_not_moved_for_three_periods_of_the_observer() {
+    fn worker_is_dead_after_three_periods_without_movement() {
         let start = Instant::now();
         let mut watch = Watch::new(PERIOD);
         let owners = BTreeSet::from(["gone".to_owned()]);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_made_after_its_day_and_again_when_it_lacks_much_or_long() {
+    fn key_filter_is_rebuilt_when_outdated() {
         let day: Day = "2026-06-01".parse().unwrap();
         assert!(!is_over(day, at("2026-06-02T00:59:59Z")) && is_over(day, at("2026-06-02T01:00:00Z")));
         let applied = |last| Applied::from([("p/00".to_owned(), last), ("p/01".to_owned(), 2)]);

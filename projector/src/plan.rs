@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_of_the_dead_are_taken_and_those_of_the_unknown_are_read_along() {
+    fn dead_workers_leases_are_taken_and_unknown_followed() {
         let owned = leases(&[("1", Some("dead")), ("2", Some("b")), ("3", Some("c")), ("4", None)]);
         let (takes, along) = plan(&four(), &owned, &[("b", Life::Unknown), ("c", Life::Alive)]);
         assert_eq!(takes, ["1", "4"]);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lease_is_stolen_at_a_time_and_only_from_who_has_two_more() {
+    fn leases_are_stolen_singly_from_busier_workers() {
         let all = leases(&[("1", Some("b")), ("2", Some("b")), ("3", Some("b")), ("4", Some("b"))]);
         assert_eq!(plan(&four(), &all, &[("b", Life::Alive)]).0, ["1"]);
         let even = leases(&[("1", Some("b")), ("2", Some("me"))]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_of_a_shard_that_is_read_begins_at_its_oldest_change() {
+    fn child_shard_starts_at_its_oldest_change() {
         let shards = [shard("1", None), shard("2", Some("1")), shard("3", Some("gone"))];
         let mut owned = leases(&[("1", Some("me"))]);
         owned.get_mut("1").unwrap().is_done = true;

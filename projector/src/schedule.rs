@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_evaluated_when_it_doubled_or_rested_or_waited_long() {
+    fn evaluation_is_due_by_growth_rest_or_wait() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let due = |events, since, changed, last: Option<&Made>| {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_settled_when_everything_up_to_it_is_folded_and_evaluated() {
+    fn mark_settles_after_folding_and_evaluation() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         assert!(schedule.is_settled(0));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_sketched_once_a_minute_and_hold_back_their_mark() {
+    fn features_are_sketched_each_minute_before_mark_settles() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         let with_features = |events| Folded { has_features: true, ..folded(events) };
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sweep_finds_holds_back_the_mark_of_the_sweep() {
+    fn days_found_by_sweep_delay_its_mark() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         let sweep = schedule.hold();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_tried_again_later_under_the_same_mark() {
+    fn failed_fold_is_retried_under_its_mark() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         schedule.mark(day(1), Some(log(&day(1), 0)), None, now);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_grows_a_little_rests_between_folds_but_not_from_what_is_urgent() {
+    fn slowly_growing_day_rests_except_for_urgent_work() {
         let (start, rest) = (Instant::now(), Duration::from_secs(15));
         let mut schedule = Schedule::resting(rest);
         let large = || Folded { applied: Applied::from([("p/00".to_owned(), 2 * SMALL)]), ..folded(200) };
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_a_trickle_takes_a_fifth_of_the_time_and_an_event_after_a_pause_does_not_wait() {
+    fn trickle_folding_is_limited_without_delaying_rare_events() {
         let (start, took) = (Instant::now(), Duration::from_millis(5));
         let mut schedule = Schedule::default();
         let of_many =
@@ -621,7 +621,7 @@ mod tests {
     /// A day that grows by one segment after the other is evaluated so rarely that all evaluations together read at most three
     /// times the rows of a single one at the end.
     #[test]
-    fn evaluating_a_growing_day_costs_at_most_three_passes() {
+    fn growing_day_evaluation_takes_at_most_three_passes() {
         let mut now = Instant::now();
         let mut schedule = Schedule::default();
         let (mut events, mut evaluated) = (0, 0);

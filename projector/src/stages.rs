@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_days_of_an_interval_are_those_that_had_an_age_in_it() {
+    fn interval_covers_days_that_reached_an_age() {
         let [midnight, one] = ["2026-06-10T00:00:00Z", "2026-06-10T01:00:00Z"];
         assert_eq!(reached(midnight, one), ["2026-06-09"], "an hour old");
         assert_eq!(reached(one, "2026-06-10T05:59:59Z"), [""; 0]);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_no_outcome_has_is_told_of_once_for_all_days() {
+    fn unmatched_positive_label_is_warned_about_once() {
         let (one, other) = (day("late", 20, 0, &["0", "1"]), day("late", 30, 0, &["1", "2"]));
         assert_eq!(
             found(&[one.clone(), other]),

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_began_first_waits_and_a_later_one_is_turned_away() {
+    async fn earliest_query_waits_for_memory_and_later_fails() {
         let budget = budget(4, 0);
         let (_, first) = budget.enter(None).await.unwrap();
         let (_, second) = budget.enter(None).await.unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn too_many_are_turned_away_at_once_and_one_waits_only_so_long() {
+    async fn excess_queries_are_refused_and_waiting_is_bounded() {
         let budget = budget(1, 1);
         let (turn, _hold) = budget.enter(None).await.unwrap();
         let began = tokio::time::Instant::now();

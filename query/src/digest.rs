@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_of_the_values_and_not_of_how_they_come() {
+    fn frame_digest_depends_only_on_values() {
         let whole = rows();
         let known = digest(std::slice::from_ref(&whole));
         // Snapshots store this digest, so it must never change.

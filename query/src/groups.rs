@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_of_one_group_where_their_texts_are_the_same(
+        fn rows_with_equal_texts_share_a_group(
             rows in prop::collection::vec((prop::option::of(any::<u8>()), prop::option::of(0_u8..3), prop::option::of(any::<u8>())), 0..400),
         ) {
             let columns = [
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_null_and_counts_for_nothing() {
+    fn missing_group_values_are_null_and_uncounted() {
         let numbers = Column {
             name: "score".to_owned(),
             values: Values::Float(vec![0.5, 0.0, 0.25, f64::NAN, 2.0]),

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_earlier_age_is_told_or_why_there_is_none() {
+    fn nearest_earlier_age_or_its_absence_is_reported() {
         let day: Day = "2026-06-01".parse().unwrap();
         let told = |stages: &BTreeMap<u32, bool>, at: &str| match known_at(
             day,

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lane_may_hold_a_key_where_it_is_not_said_how_many_there_are() {
+    fn unknown_lane_count_means_searching_every_lane() {
         for page in [vec![], vec![first(1, Some(4))], vec![first(0, None)]] {
             assert_eq!(found(Some(&["loan-0000001"]), &page), [0, 1, 2, 3]);
         }

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_stream_has_the_same_rows_in_fewer_bytes() {
+    fn compressed_stream_has_equal_rows_in_fewer_bytes() {
         let [plain, packed] = [Format::IpcStream, Format::IpcStreamLz4].map(|format| {
             let mut bytes = Vec::new();
             format.write(&mut sample(20_000), &mut bytes).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_tiny_and_huge_numbers_and_keeps_a_key_on_its_line() {
+    fn table_formats_extreme_numbers_and_escapes_keys() {
         let numbers = [0.0, -0.0, 1e-5, -0.00099, 0.001, 0.25, 123_456_789.0, 1e9, -1e300, 5e-324];
         let texts_of = numbers.map(number_text);
         insta::assert_snapshot!(texts_of.join(" "), @"0.0000 0.0000 1.000e-5 -9.900e-4 0.0010 0.2500 123456789.0000 1.000e9 -1.000e300 4.941e-324");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_keeps_an_empty_column_that_was_asked_for_by_name() {
+    fn requested_empty_column_stays_in_table() {
         let columns = || vec![floats("accuracy", [Some(0.5)].into_iter()), floats("mae", [None].into_iter())];
         let table = |named: bool| {
             let mut text = Vec::new();

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_rests_that_had_to_wait_beside_appends() {
+    fn piece_that_waited_for_a_core_rests() {
         let [ten, second] = [Duration::from_millis(10), Duration::from_secs(1)];
         assert_eq!(rest(ten, Some(Duration::ZERO)), None);
         assert_eq!(rest(ten, Some(ten / 20)), None);

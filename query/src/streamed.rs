@@ -386,7 +386,7 @@ mod tests {
     /// A part of many messages is encoded while no client takes any: they are made two at a time and counted, and equal the bytes
     /// of the rows written as a whole.
     #[tokio::test]
-    async fn messages_are_made_as_they_are_taken_and_counted_until_they_are() {
+    async fn streamed_messages_are_encoded_lazily_and_counted() {
         let budget = Budget::new(Bounds::default());
         let (_place, hold) = budget.enter_stream(&event::Id::new(event::Timestamp::default())).await.unwrap();
         let (all, bytes) = (rows(), Sink::default());

@@ -154,7 +154,7 @@ mod tests {
     const EVENTS: What = What::Events(Kind::Predictions);
 
     #[test]
-    fn a_window_that_ends_now_is_named_by_its_length() {
+    fn trailing_window_is_parsed_from_its_length() {
         let now = Timestamp::parse("2026-06-30T22:30:00.25Z").unwrap();
         let ends = |word| Last { word, now }.ends(EVENTS, None);
         assert_eq!(ends("7d").unwrap(), ["2026-06-24", "2026-06-30"]);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn as_many_pieces_are_worked_on_at_once_as_there_are_cores() {
+    async fn concurrent_pieces_are_limited_to_cores() {
         static NOW: AtomicUsize = AtomicUsize::new(0);
         let cores = available_parallelism().unwrap().get();
         let begun: Vec<_> = (0..3 * cores)

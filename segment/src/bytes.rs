@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_round_trip_and_refuse_what_does_not_fit() {
+    fn varints_round_trip_and_refuse_overflow() {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut out = Vec::new();
             put_varint(&mut out, value);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_plane_is_stored_in_its_own_way() {
+    fn each_plane_kind_has_its_own_encoding() {
         assert_eq!(round_trip(&[], 1), 0);
         assert_eq!(round_trip(b"short", 5), 6, "raw: one byte of header");
         assert_eq!(round_trip(&[9; 5000], 5000), 4, "repeated: three bytes of header");

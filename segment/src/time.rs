@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn ascending_times_become_deltas_and_shuffled_ones_do_not() {
+    fn only_ascending_times_are_delta_encoded() {
         let start = 1_370_044_800_000_000;
         let hourly: Vec<i64> = (0..500).map(|i| start + i * 3_600_000_000).collect();
         let (encoding, bytes) = stored(&hourly);

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_whole_numbers_exact_and_refuse_what_is_none() {
+    fn integers_stay_exact_and_invalid_numbers_are_refused() {
         assert_eq!(Number::parse("9223372036854775807").unwrap().as_i64(), Some(i64::MAX));
         assert_eq!(Number::parse("007").unwrap().as_str(), "7");
         assert_eq!(Number::parse("0.1").unwrap().as_f64(), 0.1);

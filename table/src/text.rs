@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_value_that_may_be_written_can_be_read() {
+    fn deepest_writable_value_can_be_read() {
         let deep = (0..MAX_DEPTH).fold(Value::Null, |value, _| Value::L(vec![value]));
         let attributes = Attributes::from([("deep".to_owned(), deep)]);
         assert_eq!(decode(&encode(&attributes).unwrap(), None).unwrap(), attributes);

@@ -36,7 +36,7 @@ mod tests {
     use crate::Key;
 
     #[test]
-    fn a_unit_that_is_begun_is_paid_for_and_so_is_each_index() {
+    fn capacity_units_round_up_and_count_indexes() {
         assert_eq!([0, 1, 1_024, 1_025, 400 * 1_024].map(write_units), [1, 1, 1, 2, 400]);
         assert_eq!([0, 4_096, 4_097].map(read_units), [1, 1, 2]);
         let item = Item::new(Key::new("a", "b"));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_that_is_always_overtaken_ends_with_what_to_do() {
+    async fn repeatedly_overtaken_update_ends_with_advice() {
         let (table, _folder) = table();
         let policy = Policy { attempts: 3, kind: ErrorKind::Conflict, ..Policy::of(&"the settings") };
         let overtaken = async |_| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_left_or_refused_is_not_written_and_not_tried_again() {
+    async fn declined_or_refused_update_is_not_retried() {
         let (table, _folder) = table();
         let leave = async |stored| Ok(Change::Leave(stored));
         assert_eq!(update(&*table, &key(), Policy::of(&"it"), leave).await.unwrap(), None);

@@ -19,16 +19,16 @@ mod failing;
 
 on_both_engines!(
     Server::on:
-    a_token_is_good_until_it_expires_or_is_revoked,
+    token_works_until_expiry_or_revocation,
     what_is_no_token_is_refused,
-    two_tokens_of_one_name_are_not_made_at_once,
-    a_change_of_a_group_or_a_role_counts_within_five_seconds,
+    simultaneous_tokens_of_one_name_conflict,
+    group_and_role_changes_apply_within_five_seconds,
     an_archived_group_gives_no_rights,
-    a_token_is_limited_to_what_it_was_made_for,
+    token_is_bound_by_its_limits,
     a_caller_that_is_known_costs_no_read,
-    the_use_of_a_token_is_noted_once_an_hour,
+    token_use_is_recorded_once_an_hour,
     who_is_gone_is_nobody,
-    a_name_is_found_by_as_many_reads_whether_it_is_there_or_not,
+    missing_and_existing_names_cost_equal_reads,
 );
 
 /// A server with two workspaces of two categories, and the user ann.
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-async fn a_token_is_good_until_it_expires_or_is_revoked(server: Server) {
+async fn token_works_until_expiry_or_revocation(server: Server) {
     assert!(!server.tokens.are_asked_for().await.unwrap());
     server.grant(&server.workspace(), &server.ann, Role::Reader).await;
     let [short, long] = [
@@ -121,7 +121,7 @@ async fn a_token_is_good_until_it_expires_or_is_revoked(server: Server) {
     );
 }
 
-async fn two_tokens_of_one_name_are_not_made_at_once(server: Server) {
+async fn simultaneous_tokens_of_one_name_conflict(server: Server) {
     let (tokens, ann, now) = (server.tokens.clone(), server.ann.clone(), server.clock.now());
     let new = |name: &str| NewToken {
         name: name.into(),
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-async fn a_change_of_a_group_or_a_role_counts_within_five_seconds(server: Server) {
+async fn group_and_role_changes_apply_within_five_seconds(server: Server) {
     let now = server.clock.now();
     let group = server.catalog.create(NewEntity::new("risk", New::Group), now).await.unwrap().at();
     server.grant(&server.workspace(), &group, Role::Writer).await;
@@ -231,7 +231,7 @@ async fn an_archived_group_gives_no_rights(server: Server) {
     }
 }
 
-async fn a_token_is_limited_to_what_it_was_made_for(server: Server) {
+async fn token_is_bound_by_its_limits(server: Server) {
     server.grant(&Scope::Server, &server.ann, Role::Admin).await;
     let limits = Limits {
         scopes: Some(BTreeSet::from([server.workspace()])),
@@ -293,7 +293,7 @@ async fn a_caller_that_is_known_costs_no_read(server: Server) {
     assert_eq!((reads.gets, reads.queries), (0, 0));
 }
 
-async fn the_use_of_a_token_is_noted_once_an_hour(server: Server) {
+async fn token_use_is_recorded_once_an_hour(server: Server) {
     let token = server.token("laptop", None, Limits::default()).await;
     let used = async |at| {
         eventually(at, || async { Ok(server.tokens.list(&server.ann).await?[0].used_at) }).await.unwrap();
@@ -333,7 +333,7 @@ async fn who_is_gone_is_nobody(server: Server) {
     assert!(server.tokens.create(&server.ann, new, server.clock.now()).await.is_err());
 }
 
-async fn a_name_is_found_by_as_many_reads_whether_it_is_there_or_not(server: Server) {
+async fn missing_and_existing_names_cost_equal_reads(server: Server) {
     let w = server.other.workspace.clone().unwrap();
     let catalog = &server.catalog;
     let task = event::Task::Regression;

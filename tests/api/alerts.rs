@@ -22,7 +22,7 @@ on_both_engines!(
     counts_are_held_against_the_days_before,
     what_comes_too_late_is_missing,
     drift_is_held_against_a_reference,
-    figures_are_of_a_tag_and_of_days_that_are_mature,
+    alert_figures_use_given_tag_and_mature_days,
 );
 
 pub(crate) fn day(number: u32) -> String {
@@ -244,7 +244,7 @@ async fn drift_is_held_against_a_reference(world: World) {
     );
 }
 
-async fn figures_are_of_a_tag_and_of_days_that_are_mature(world: World) {
+async fn alert_figures_use_given_tag_and_mature_days(world: World) {
     let scene = Scene::new(world).await;
     let new = NewDefinition {
         splits: Some(vec!["tag.carrier".into()]),

@@ -14,13 +14,13 @@ use crate::arenas::{ANN, BOB, DAY, NOW, act, arena, pair, predict, spec};
 
 on_both_engines!(
     Scene::on:
-    c4_an_arena_gets_the_pairs_of_a_release_that_goes_live,
-    an_arena_does_not_grow_for_a_release_that_predicts_nothing,
+    c4_arena_gets_pairs_of_newly_live_release,
+    arena_does_not_grow_for_silent_release,
     numbers_without_items_are_passed_over,
     nobody_else_appends_what_looks_like_a_vote,
 );
 
-async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
+async fn c4_arena_gets_pairs_of_newly_live_release(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     predict(&scene, &["v1", "v2", "v3"], 3, DAY).await;
     act(&scene, "promote", "v1", "production", "2026-06-05T00:00:00Z").await;
@@ -64,7 +64,7 @@ async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
     assert_eq!(queries[0], queries[1] + 2);
 }
 
-async fn an_arena_does_not_grow_for_a_release_that_predicts_nothing(scene: Scene) {
+async fn arena_does_not_grow_for_silent_release(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     predict(&scene, &["v1", "v2"], 12, DAY).await;
     act(&scene, "promote", "v1", "production", "2026-06-05T00:00:00Z").await;

@@ -22,12 +22,12 @@ use crate::reviews::{by, dying, item, kind_of, next};
 
 on_both_engines!(
     Scene::on:
-    c4_pairs_are_built_from_live_releases_as_they_come_and_go,
-    c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden,
-    c5_nobody_sees_the_same_pair_on_the_same_key_twice,
+    c4_arena_pairs_follow_live_releases,
+    c4_least_voted_pair_comes_first_without_names,
+    c5_judge_sees_pair_on_key_only_once,
     c6_a_link_is_good_for_one_vote,
-    a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies,
-    the_ranking_of_the_table_is_that_of_the_log_and_of_then,
+    vote_stores_two_metrics_once_despite_crashes,
+    ranking_matches_log_now_and_as_of_past,
     votes_that_are_none_are_refused,
 );
 
@@ -115,7 +115,7 @@ async fn votes(scene: &Scene) -> Vec<String> {
     lines
 }
 
-async fn c4_pairs_are_built_from_live_releases_as_they_come_and_go(scene: Scene) {
+async fn c4_arena_pairs_follow_live_releases(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     predict(&scene, &["v1", "v2", "v3"], 4, DAY).await;
     let alone = scene.query(at(NOW)).create_review(&scene.workspace, "duel", spec(4, &[])).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn c4_pairs_are_built_from_live_releases_as_they_come_and_go(scene: Scene)
     assert_eq!(live, [&json!(true), &json!(false)]);
 }
 
-async fn c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden(scene: Scene) {
+async fn c4_least_voted_pair_comes_first_without_names(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     predict(&scene, &["v1", "v2", "v3"], 20, DAY).await;
     let duel = arena(&scene, "duel", spec(20, &["v1", "v2", "v3"])).await;
@@ -204,7 +204,7 @@ async fn c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden(
     assert_eq!((cost(reads), reads.items), ((1, 2), 3), "{reads:?}");
 }
 
-async fn c5_nobody_sees_the_same_pair_on_the_same_key_twice(scene: Scene) {
+async fn c5_judge_sees_pair_on_key_only_once(scene: Scene) {
     predict(&scene, &["v1", "v2"], 2, DAY).await;
     let twice = ArenaSpec { judges: 2, ..spec(2, &["v1", "v2"]).arena.unwrap() };
     let duel = arena(&scene, "duel", ReviewSpec { arena: Some(twice), ..spec(2, &["v1", "v2"]) }).await;
@@ -268,7 +268,7 @@ async fn c6_a_link_is_good_for_one_vote(scene: Scene) {
     assert_eq!(records(&ranking(&scene, "duel", None, NOW).await), ["v1 0-0-1", "v2 0-0-1"]);
 }
 
-async fn a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies(scene: Scene) {
+async fn vote_stores_two_metrics_once_despite_crashes(scene: Scene) {
     let count = 9;
     predict(&scene, &["v1", "v2"], count, DAY).await;
     scene.project().await;
@@ -322,7 +322,7 @@ async fn a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies(scene: Sc
     }
 }
 
-async fn the_ranking_of_the_table_is_that_of_the_log_and_of_then(scene: Scene) {
+async fn ranking_matches_log_now_and_as_of_past(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     predict(&scene, &["v1", "v2", "v3"], 6, DAY).await;
     let duel = arena(&scene, "duel", spec(6, &["v1", "v2", "v3"])).await;

@@ -108,18 +108,18 @@ fn day() -> Day {
 
 on_both_engines!(
     World::on:
-    a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since,
-    an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one,
+    cut_returns_identical_bytes_after_later_appends,
+    open_instant_is_answered_as_of_last_closed,
     history_that_came_later_says_so,
     where_append_times_fall_the_longest_prefix_counts,
-    a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time,
-    a_cut_is_of_one_workspace_window_and_kind,
-    a_segment_that_cannot_be_read_is_left_out_with_its_name,
-    what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was,
-    a_cut_of_which_segments_are_gone_is_refused,
+    partitioned_reading_of_a_day_is_repeatable,
+    cut_belongs_to_its_workspace_window_and_kind,
+    unreadable_segment_is_left_out_by_name,
+    skipped_segment_is_left_out_except_in_cuts,
+    cut_with_missing_segments_is_refused,
 );
 
-async fn a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since(world: World) {
+async fn cut_returns_identical_bytes_after_later_appends(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:10Z").await;
     world.append(Kind::Predictions, 3, 1, "c", "2026-06-01T12:00:05Z").await;
@@ -173,7 +173,7 @@ async fn history_that_came_later_says_so(world: World) {
     }
 }
 
-async fn an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one(world: World) {
+async fn open_instant_is_answered_as_of_last_closed(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:59:00Z").await;
     world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:59:40Z").await;
     let closed = at("2026-06-01T13:00:00Z").plus_seconds(-CLOSED_AFTER_SECONDS).to_string();
@@ -201,7 +201,7 @@ async fn where_append_times_fall_the_longest_prefix_counts(world: World) {
     }
 }
 
-async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(world: World) {
+async fn partitioned_reading_of_a_day_is_repeatable(world: World) {
     const THEN: &str = "2026-06-01T12:30:00Z";
     let keys: Vec<String> = (0..1_000).map(|key| format!("k{key}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -240,7 +240,7 @@ async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(wo
     assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
 }
 
-async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
+async fn cut_belongs_to_its_workspace_window_and_kind(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap();
     let text = cut.to_string();
@@ -275,7 +275,7 @@ async fn with_bad_segment(world: &World) {
     }
 }
 
-async fn a_segment_that_cannot_be_read_is_left_out_with_its_name(world: World) {
+async fn unreadable_segment_is_left_out_by_name(world: World) {
     with_bad_segment(&world).await;
     for as_of in [None, Some("2026-06-01T12:30:00Z")] {
         assert_eq!(world.keys(as_of, None).await, "a c");
@@ -304,7 +304,7 @@ async fn a_segment_that_cannot_be_read_is_left_out_with_its_name(world: World) {
     assert_eq!(world.keys(Some("2026-06-01T12:30:00Z"), None).await, "a c e");
 }
 
-async fn what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was(world: World) {
+async fn skipped_segment_is_left_out_except_in_cuts(world: World) {
     with_bad_segment(&world).await;
     world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:00Z").await;
     let (text, answer) = world.ask(WHATS[0], None, None).await;
@@ -330,7 +330,7 @@ async fn what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was(world: W
     assert_eq!(world.ask(What::Joined, None, None).await.1.frame.height(), 1);
 }
 
-async fn a_cut_of_which_segments_are_gone_is_refused(world: World) {
+async fn cut_with_missing_segments_is_refused(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:00Z").await;
     let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap().to_string();

@@ -86,18 +86,18 @@ async fn thousand_of_one_name(table: Arc<dyn Table>, callers: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_thousand_creations_of_one_name_one_succeeds() {
+async fn thousand_creations_of_one_name_yield_one() {
     let (table, _folder) = sqlite();
     thousand_of_one_name(table, 1_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_creations_of_one_name_one_succeeds_on_dynamodb_local() {
+async fn dynamodb_local_creates_contested_name_once() {
     thousand_of_one_name(dynamodb().await, 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_creations_and_changes_of_counters_at_once_are_all_counted() {
+async fn concurrent_creations_and_counter_changes_all_count() {
     let (table, _folder) = sqlite();
     let callers = 300;
     let catalog = Catalog::new(Arc::clone(&table));
@@ -126,7 +126,7 @@ async fn many_creations_and_changes_of_counters_at_once_are_all_counted() {
 }
 
 #[tokio::test]
-async fn a_crash_between_any_two_writes_leaves_all_or_nothing() {
+async fn crashed_catalog_change_is_all_or_nothing() {
     for steps in 0..3 {
         let (table, _folder) = sqlite();
         let catalog = Catalog::new(Arc::clone(&table));
@@ -234,14 +234,14 @@ async fn run(ops: Vec<(Op, Option<u32>)>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     #[test]
-    fn any_interleaving_of_changes_and_crashes_leaves_names_unique_and_counts_exact(ops in ops()) {
+    fn catalog_invariants_hold_under_interleaved_crashes(ops in ops()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(ops));
     }
 }
 
 #[tokio::test]
-async fn what_changed_since_it_was_read_is_not_overwritten() {
+async fn change_of_a_stale_version_is_refused() {
     let (table, _folder) = sqlite();
     let catalog = Catalog::new(table);
     let at = workspace(&catalog).await;
@@ -262,7 +262,7 @@ async fn what_changed_since_it_was_read_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn what_is_used_is_deleted_only_when_it_is_archived() {
+async fn used_entity_is_deleted_only_when_archived() {
     let (table, _folder) = sqlite();
     let catalog = Catalog::new(Arc::clone(&table)).waiting(Duration::ZERO);
     let at = workspace(&catalog).await;
@@ -321,7 +321,7 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
 }
 
 #[tokio::test]
-async fn a_category_takes_its_workspaces_along_to_a_new_name() {
+async fn renamed_category_keeps_its_workspaces() {
     let (table, _folder) = sqlite();
     let catalog = Catalog::new(table).waiting(Duration::ZERO);
     let at = workspace(&catalog).await;
@@ -355,7 +355,7 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
 }
 
 #[tokio::test]
-async fn a_counter_answers_a_repetition_as_before_and_refuses_another_change_under_its_key() {
+async fn counter_key_allows_only_an_identical_change() {
     let (table, _folder) = sqlite();
     let catalog = Catalog::new(table);
     let at = workspace(&catalog).await;

@@ -12,7 +12,7 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    each_challenger_has_the_row_of_a_head_to_head,
+    each_challenger_row_equals_its_head_to_head,
     who_was_champion_then_is_told_by_then,
     where_nothing_was_live_a_warning_says_so,
     wrong_words_of_challengers_are_named,
@@ -78,7 +78,7 @@ async fn refused(scene: &Scene, words: &Words<'_>) -> String {
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string()
 }
 
-async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
+async fn each_challenger_row_equals_its_head_to_head(world: World) {
     let scene = scene(world).await;
     let (rows, warnings) = asked(&scene, What::Challengers, &words(COLUMNS)).await;
     assert_eq!(warnings, [""; 0]);

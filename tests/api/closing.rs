@@ -98,7 +98,7 @@ fn kind_of(error: &SubmitError) -> Option<ErrorKind> {
     if let SubmitError::Store(error) = error { Some(error.kind()) } else { None }
 }
 
-async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
+async fn deleted_workspace_takes_no_later_events(place: Place) {
     let ingest = Arc::new(place.ingest());
     let workspace = place.workspace(&ingest).await;
     let at = EntityId::Workspace(workspace.id().clone());
@@ -135,7 +135,7 @@ async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
     assert_eq!((place.stored(&workspace).await, place.stored(&next).await), (taken, 1));
 }
 
-async fn the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembered(place: Place) {
+async fn renamed_workspace_path_is_reserved_while_remembered(place: Place) {
     let ingest = place.ingest();
     let workspace = place.workspace(&ingest).await;
     let (catalog, now) = (place.catalog(), place.now());
@@ -165,7 +165,7 @@ async fn the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembe
     assert_eq!(count, 2, "names that were given up are not counted");
 }
 
-async fn a_deletion_that_was_broken_off_goes_on_or_is_taken_back(place: Place) {
+async fn interrupted_deletion_resumes_or_is_reverted(place: Place) {
     let ingest = place.ingest();
     let workspace = place.workspace(&ingest).await;
     let (catalog, now) = (place.catalog().waiting(Duration::ZERO), place.now());
@@ -194,7 +194,7 @@ async fn a_deletion_that_was_broken_off_goes_on_or_is_taken_back(place: Place) {
 }
 
 /// An empty workspace need not be archived to be deleted; an event accepted before the end keeps it.
-async fn an_event_that_is_let_in_while_an_empty_workspace_closes_keeps_it(place: Place) {
+async fn event_admitted_during_closing_keeps_empty_workspace(place: Place) {
     let ingest = place.ingest();
     let catalog = place.catalog();
     let workspace = catalog.ensure_workspace(PATH, place.now()).await.unwrap();
@@ -240,8 +240,8 @@ macro_rules! on_every_engine {
 }
 
 on_every_engine!(
-    a_deleted_workspace_takes_no_event_that_comes_later,
-    the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembered,
-    a_deletion_that_was_broken_off_goes_on_or_is_taken_back,
-    an_event_that_is_let_in_while_an_empty_workspace_closes_keeps_it,
+    deleted_workspace_takes_no_later_events,
+    renamed_workspace_path_is_reserved_while_remembered,
+    interrupted_deletion_resumes_or_is_reverted,
+    event_admitted_during_closing_keeps_empty_workspace,
 );

@@ -32,9 +32,9 @@ mod window;
 
 on_both_engines!(
     scene_on:
-    no_answer_changes_wherever_the_process_that_merges_dies,
-    a_writer_that_was_idle_puts_nothing_where_segments_were_merged,
-    keys_are_erased_in_what_is_merged_and_counted_once,
+    crashed_merge_changes_no_answer,
+    idle_writer_appends_nothing_into_merged_segments,
+    keys_erased_from_merged_segments_count_once,
     what_is_merged_expires_as_a_whole,
     two_that_merge_at_once_lose_nothing,
     pages_of_a_few_items_end_no_merging,
@@ -199,7 +199,7 @@ impl Layer for Dying {
     }
 }
 
-async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
+async fn crashed_merge_changes_no_answer(scene: Scene) {
     const COUNT: i64 = 24;
     trickle(&scene, COUNT).await;
     let before = answers(&scene, 5, COUNT).await;
@@ -244,7 +244,7 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: Scene) {
+async fn idle_writer_appends_nothing_into_merged_segments(scene: Scene) {
     let idle = scene.ingest(minute(0));
     assert_eq!(send(&scene, &idle, Kind::Predictions, 0).await, 1);
     for number in 1..20 {
@@ -261,7 +261,7 @@ async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: S
     assert_eq!(all.iter().map(|segment| segment.rows).sum::<usize>(), 21);
 }
 
-async fn keys_are_erased_in_what_is_merged_and_counted_once(scene: Scene) {
+async fn keys_erased_from_merged_segments_count_once(scene: Scene) {
     trickle(&scene, 16).await;
     // Both the merged items and the items of their segments are there.
     let compactor = Compactor::default();

@@ -20,8 +20,8 @@ use tests::{
 on_both_engines!(
     World::on:
     free_counters_belong_to_any_entity,
-    a_change_of_a_counter_is_known_again_by_its_key_or_its_transaction,
-    the_page_of_a_workspace_does_not_grow_with_counters,
+    counter_change_is_recognized_by_key_or_transaction,
+    workspace_page_size_is_independent_of_counters,
 );
 
 fn now() -> Timestamp {
@@ -73,7 +73,7 @@ impl Layer for Puts {
     }
 }
 
-async fn a_change_of_a_counter_is_known_again_by_its_key_or_its_transaction(world: World) {
+async fn counter_change_is_recognized_by_key_or_transaction(world: World) {
     let at = world.workspace().await;
     let puts = Arc::new(Puts { inner: world.table(), seen: AtomicUsize::new(0) });
     let catalog = Catalog::new(Arc::clone(&puts) as _);
@@ -91,7 +91,7 @@ fn counter(key: Key, day: &str, predictions: u64) -> Item {
 }
 
 /// Access pattern B1.
-async fn the_page_of_a_workspace_does_not_grow_with_counters(world: World) {
+async fn workspace_page_size_is_independent_of_counters(world: World) {
     let workspace = world.workspace().await;
     let (id, table) = (workspace.id(), world.table());
     let read = async || {

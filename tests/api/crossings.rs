@@ -24,15 +24,15 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_crossing_is_recorded_once_and_told_to_followers,
-    lives_that_end_at_any_write_record_each_crossing_once,
-    lives_that_end_at_any_write_tell_once_that_a_deleted_rule_is_over,
+    crossing_is_recorded_once_and_told_to_followers,
+    crashing_judges_record_each_crossing_once,
+    crashing_judges_resolve_deleted_rule_once,
     what_was_decided_stays_when_numbers_change,
     a_day_is_judged_when_it_is_projected,
     a_rule_that_is_deleted_is_forgotten,
-    a_day_that_was_due_before_its_rule_is_not_judged,
-    a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day,
-    a_history_with_deaths_and_replays_records_each_crossing_once,
+    day_due_before_its_rule_is_not_judged,
+    lag_rule_fires_once_a_day_while_behind,
+    history_with_crashes_and_replays_records_crossings_once,
 );
 
 const CREATED: &str = "2026-06-01T12:00:00Z";
@@ -92,7 +92,7 @@ const TOLD: [&str; 2] = [
     "few: the number of predictions on 2026-06-04 is 9 again",
 ];
 
-async fn a_crossing_is_recorded_once_and_told_to_followers(world: World) {
+async fn crossing_is_recorded_once_and_told_to_followers(world: World) {
     let scene = scene(world, &[9, 1, 1, 9]).await;
     scene.project().await;
     assert_eq!(judged(&scene, CREATED).await, Outcome::default(), "nothing is due");
@@ -114,7 +114,7 @@ async fn a_crossing_is_recorded_once_and_told_to_followers(world: World) {
     assert_eq!((standing.day.to_string(), standing.standing.state.name()), (day(4), "resolved"));
 }
 
-async fn lives_that_end_at_any_write_record_each_crossing_once(world: World) {
+async fn crashing_judges_record_each_crossing_once(world: World) {
     let scene = scene(world, &[9, 1, 1, 9]).await;
     scene.project().await;
     let mut lives = 0;
@@ -135,7 +135,7 @@ async fn lives_that_end_at_any_write_record_each_crossing_once(world: World) {
     );
 }
 
-async fn lives_that_end_at_any_write_tell_once_that_a_deleted_rule_is_over(world: World) {
+async fn crashing_judges_resolve_deleted_rule_once(world: World) {
     let scene = scene(world, &[1]).await;
     scene.project().await;
     let catalog = &scene.world.catalog;
@@ -219,7 +219,7 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     assert_eq!(told(&scene).await.last().unwrap(), "few: the rule was deleted while it fired");
 }
 
-async fn a_day_that_was_due_before_its_rule_is_not_judged(world: World) {
+async fn day_due_before_its_rule_is_not_judged(world: World) {
     let scene = scene(world, &[]).await;
     let catalog = &scene.world.catalog;
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
@@ -238,7 +238,7 @@ async fn a_day_that_was_due_before_its_rule_is_not_judged(world: World) {
     assert_eq!(crossings(&scene).await, ["2026-06-01 by-evening fires", "2026-06-02 by-night fires"]);
 }
 
-async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: World) {
+async fn lag_rule_fires_once_a_day_while_behind(world: World) {
     let scene = scene(world, &[]).await;
     let catalog = &scene.world.catalog;
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
@@ -380,12 +380,12 @@ async fn history(world: World, seed: u64) -> Lived {
     lived
 }
 
-async fn a_history_with_deaths_and_replays_records_each_crossing_once(world: World) {
+async fn history_with_crashes_and_replays_records_crossings_once(world: World) {
     history(world, 0).await;
 }
 
 #[tokio::test]
-async fn random_histories_with_deaths_and_replays_record_each_crossing_once() {
+async fn random_histories_with_crashes_record_crossings_once() {
     let mut all = Lived::default();
     for seed in 1..=HISTORIES {
         let lived = history(World::on(Engine::Sqlite).await, seed).await;

@@ -16,10 +16,10 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_custom_figure_says_what_the_same_aggregate_in_sql_says,
-    a_custom_figure_is_stored_rebuilt_and_shown_everywhere,
+    custom_figure_equals_its_sql_aggregate,
+    custom_figure_is_stored_rebuilt_and_shown,
     releases_are_ranked_by_a_custom_figure,
-    custom_figures_have_intervals_when_they_are_asked_for,
+    custom_figures_have_intervals_on_request,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -113,7 +113,7 @@ fn numbers(answer: &Answer, column: &str) -> Vec<f64> {
     column.f64().unwrap().iter().map(Option::unwrap).collect()
 }
 
-async fn a_custom_figure_says_what_the_same_aggregate_in_sql_says(world: World) {
+async fn custom_figure_equals_its_sql_aggregate(world: World) {
     let scene = scene_of(world).await;
     define(&scene, &FIGURES).await.unwrap();
     scene.project().await;
@@ -143,7 +143,7 @@ async fn a_custom_figure_says_what_the_same_aggregate_in_sql_says(world: World) 
     }
 }
 
-async fn a_custom_figure_is_stored_rebuilt_and_shown_everywhere(world: World) {
+async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
     let scene = scene_of(world).await;
     scene.project().await;
     let before = run(&scene, &words()).await;
@@ -236,7 +236,7 @@ async fn releases_are_ranked_by_a_custom_figure(world: World) {
     assert_eq!(places, [("v2", 23.0), ("v1", 40.0)]);
 }
 
-async fn custom_figures_have_intervals_when_they_are_asked_for(world: World) {
+async fn custom_figures_have_intervals_on_request(world: World) {
     let scene = scene_of(world).await;
     define(&scene, &[("count", "count(*)"), ("mean", "avg(score)")]).await.unwrap();
     scene.project().await;

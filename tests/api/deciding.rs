@@ -24,12 +24,12 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    what_is_decided_is_told_once_and_is_what_a_query_says,
-    lives_that_end_at_any_write_tell_each_decision_once,
-    what_was_decided_stays_whatever_comes_and_is_rebuilt,
-    a_day_is_compared_when_nothing_has_come_for_a_day,
+    decision_is_announced_once_and_matches_query,
+    crashing_comparisons_tell_each_decision_once,
+    decisions_survive_later_outcomes_and_rebuilds,
+    day_is_compared_after_a_quiet_day,
     another_champion_is_compared_anew,
-    without_live_releases_or_new_days_it_is_a_read_or_two,
+    idle_comparison_costs_a_read_or_two,
 );
 
 const BEGIN: &str = "2026-06-01T00:05:00Z";
@@ -128,7 +128,7 @@ async fn queried(scene: &Scene, to: u32) -> Vec<String> {
     rows
 }
 
-async fn what_is_decided_is_told_once_and_is_what_a_query_says(world: World) {
+async fn decision_is_announced_once_and_matches_query(world: World) {
     let scene = scene(world, 6).await;
     // Not even the first day has been over for a day.
     assert_eq!(compare(&scene, at("2026-06-03T00:00:29Z")).await, Outcome::default());
@@ -167,7 +167,7 @@ async fn what_is_decided_is_told_once_and_is_what_a_query_says(world: World) {
     assert_eq!(of_model.happenings.iter().filter(|one| one.what == DECIDED).count(), 2);
 }
 
-async fn lives_that_end_at_any_write_tell_each_decision_once(world: World) {
+async fn crashing_comparisons_tell_each_decision_once(world: World) {
     let scene = scene(world, 6).await;
     let mut lives = 0;
     loop {
@@ -194,7 +194,7 @@ async fn life(scene: &Scene, seed: u64) -> u64 {
     }
 }
 
-async fn what_was_decided_stays_whatever_comes_and_is_rebuilt(world: World) {
+async fn decisions_survive_later_outcomes_and_rebuilds(world: World) {
     let scene = scene(world, 6).await;
     let random = Random::new(7);
     let mut ended = 0;
@@ -218,7 +218,7 @@ async fn what_was_decided_stays_whatever_comes_and_is_rebuilt(world: World) {
     assert_eq!(told(&scene).await, before);
 }
 
-async fn a_day_is_compared_when_nothing_has_come_for_a_day(world: World) {
+async fn day_is_compared_after_a_quiet_day(world: World) {
     let scene = scene(world, 0).await;
     predict(&scene, 1).await;
     scene.project().await;
@@ -275,7 +275,7 @@ async fn another_champion_is_compared_anew(world: World) {
     assert_eq!(standing().await, [""; 0]);
 }
 
-async fn without_live_releases_or_new_days_it_is_a_read_or_two(world: World) {
+async fn idle_comparison_costs_a_read_or_two(world: World) {
     let idle = Scene::new(world).await;
     let counted = Arc::new(Counted::new(Arc::clone(&idle.table)));
     let table: Arc<dyn Table> = Arc::<Counted>::clone(&counted);

@@ -23,17 +23,17 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_mended_positive_label_counts_from_its_day_on,
-    a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well,
-    definitions_of_a_day_are_those_of_its_log,
+    changed_positive_label_counts_from_its_day,
+    release_registered_during_definition_is_defined_too,
+    definitions_of_a_day_match_its_log,
     a_definition_changes_only_what_it_names,
     a_model_is_defined_by_one_batch,
-    outcomes_without_a_prediction_and_repeated_predictions_are_shown,
+    unmatched_outcomes_and_repeated_predictions_are_counted,
     labels_that_nothing_knows_are_warned_of,
-    an_attribute_does_not_stand_beside_the_positive_label,
+    attribute_cannot_shadow_a_defined_field,
 );
 
-async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
+async fn changed_positive_label_counts_from_its_day(world: World) {
     let scene = Scene::new(world).await;
     for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
@@ -92,7 +92,7 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
 }
 
 /// One release is registered right before the model is written, and begins with its old definition, and one right after.
-async fn a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well(world: World) {
+async fn release_registered_during_definition_is_defined_too(world: World) {
     let scene = Scene::new(world).await;
     let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
     let model = EntityId::Model(scene.id().clone(), model).key();
@@ -127,7 +127,7 @@ async fn a_release_that_is_registered_while_its_model_is_defined_is_defined_as_w
     }
 }
 
-async fn definitions_of_a_day_are_those_of_its_log(world: World) {
+async fn definitions_of_a_day_match_its_log(world: World) {
     let scene = Scene::new(world).await;
     scene.define("v1", "a", "2026-06-05", "2026-06-06T00:00:00Z").await;
     scene.define("v1", "b", "2026-06-08", "2026-06-06T01:00:00Z").await;
@@ -273,7 +273,7 @@ async fn a_model_is_defined_by_one_batch(world: World) {
     assert_eq!(count(log::key::segments_of_kind(scene.id(), day, Kind::Releases)).await.len(), 2);
 }
 
-async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world: World) {
+async fn unmatched_outcomes_and_repeated_predictions_are_counted(world: World) {
     let scene = Scene::new(world).await;
     scene.predict_many("2026-06-01", "v1", 6, "2026-06-04T12:00:00Z").await;
     // Two exports overlap, and there are more outcomes than predictions; the next day has no predictions.
@@ -317,7 +317,7 @@ async fn labels_that_nothing_knows_are_warned_of(world: World) {
     assert_eq!(warnings(&scene.ingest(at(NOW)), "yes", 20).await, Vec::<String>::new());
 }
 
-async fn an_attribute_does_not_stand_beside_the_positive_label(world: World) {
+async fn attribute_cannot_shadow_a_defined_field(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
     let model = catalog.model_named(scene.id(), "m").await.unwrap();

@@ -36,10 +36,10 @@ use tokio::{sync::oneshot, time::timeout};
 on_both_engines!(
     World::on:
     what_crosses_is_posted_once_and_recorded,
-    a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told,
+    deleted_firing_rule_resolves_for_its_recipients,
     what_fails_is_tried_again_for_a_day,
-    one_that_is_down_is_asked_once_for_all_that_is_due,
-    lives_that_end_at_any_write_post_under_one_id,
+    unavailable_receiver_is_tried_once_per_round,
+    crashes_repeat_posts_under_one_id,
     what_nobody_can_take_is_given_up,
 );
 
@@ -139,7 +139,7 @@ async fn what_crosses_is_posted_once_and_recorded(world: World) {
     assert_eq!(posted(&scene, &receiver, now).await.delivered, 3, "few to both, some to chat, none to none");
 }
 
-async fn a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told(world: World) {
+async fn deleted_firing_rule_resolves_for_its_recipients(world: World) {
     let scene = scene(world, &[9, 1]).await;
     let catalog = &scene.world.catalog;
     let receiver = Receiver::that(|_| Does::Takes);
@@ -197,7 +197,7 @@ async fn next_of(scene: &Scene, webhook: &str) -> Option<Timestamp> {
     pending.next().map(|one| one.due_at)
 }
 
-async fn one_that_is_down_is_asked_once_for_all_that_is_due(world: World) {
+async fn unavailable_receiver_is_tried_once_per_round(world: World) {
     let scene = scene(world, &[9, 1, 9, 1, 9]).await;
     judged(&scene, "2026-06-06T00:01:00Z").await;
     let is_down = Arc::new(AtomicBool::new(true));
@@ -217,7 +217,7 @@ async fn one_that_is_down_is_asked_once_for_all_that_is_due(world: World) {
     assert_eq!(posted(&scene, &receiver, now.plus_seconds(60)).await.delivered, 4);
 }
 
-async fn lives_that_end_at_any_write_post_under_one_id(world: World) {
+async fn crashes_repeat_posts_under_one_id(world: World) {
     let scene = scene(world, &[9, 1, 1, 9]).await;
     let receiver = Receiver::that(|_| Does::Takes);
     let (mut lives, mut now) = (0, at(NOW));
@@ -266,7 +266,7 @@ async fn what_nobody_can_take_is_given_up(world: World) {
 
 /// A running projector posts to one receiver while another never answers.
 #[tokio::test]
-async fn a_dead_receiver_delays_no_other_nor_anything_else() {
+async fn dead_receiver_delays_nothing_else() {
     let scene = scene(World::on(Engine::Sqlite).await, &[9, 1]).await;
     judged(&scene, "2026-06-03T00:01:00Z").await;
     let receiver = Arc::new(Receiver::that(|parcel| match parcel.webhook.name.as_str() {

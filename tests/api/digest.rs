@@ -33,9 +33,9 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    what_a_user_follows_is_told_with_the_last_days,
-    all_users_with_what_they_follow_are_one_query_for_all_digests,
-    a_digest_is_told_once_a_day_under_one_id,
+    digest_tells_followed_entities_with_recent_days,
+    all_digests_share_one_query_of_followers,
+    digest_is_sent_daily_under_one_id,
     a_digest_is_told_once_whatever_dies,
     what_was_decided_is_told,
 );
@@ -142,7 +142,7 @@ async fn scene(world: World) -> Scene {
     scene
 }
 
-async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
+async fn digest_tells_followed_entities_with_recent_days(world: World) {
     let scene = scene(world).await;
     let watched = Watched::new(scene.world.table());
     let (catalog, now) = (Catalog::new(watched.clone()), at(SEVEN));
@@ -187,7 +187,7 @@ async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
 }
 
 /// Access pattern B2.
-async fn all_users_with_what_they_follow_are_one_query_for_all_digests(world: World) {
+async fn all_digests_share_one_query_of_followers(world: World) {
     let scene = scene(world).await;
     let other = register(&scene.world.table(), "credit/test", &["v1"], at("2026-06-01T00:00:00Z")).await;
     let watched = Watched::new(scene.world.table());
@@ -224,7 +224,7 @@ async fn all_users_with_what_they_follow_are_one_query_for_all_digests(world: Wo
     const { assert!(MAX_FOLLOWERS > 6) };
 }
 
-async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
+async fn digest_is_sent_daily_under_one_id(world: World) {
     let scene = scene(world).await;
     let catalog = &scene.world.catalog;
     // The crossing of the scene is posted before.
@@ -304,7 +304,7 @@ async fn what_was_decided_is_told(world: World) {
 }
 
 #[tokio::test]
-async fn followers_without_a_place_on_a_page_are_named_on_the_next() {
+async fn followers_beyond_a_page_are_on_the_next() {
     let scene = scene(World::on(Engine::Sqlite).await).await;
     let (catalog, now) = (&scene.world.catalog, at(SEVEN));
     let mut users = BTreeSet::new();

@@ -13,9 +13,9 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    columns_are_ranked_by_how_far_they_are_from_the_reference,
-    days_are_compared_by_release_week_and_in_statements,
-    drift_of_thirty_days_and_twenty_columns_reads_ranges_alone,
+    drift_columns_are_ranked_by_distance_from_reference,
+    drift_compares_by_release_week_and_statement,
+    drift_over_thirty_days_reads_only_ranges,
     what_is_exact_is_computed_from_the_events,
 );
 
@@ -75,7 +75,7 @@ async fn moved(world: World) -> Scene {
     scene
 }
 
-async fn columns_are_ranked_by_how_far_they_are_from_the_reference(world: World) {
+async fn drift_columns_are_ranked_by_distance_from_reference(world: World) {
     let scene = moved(world).await;
     let columns = "column,sort,n,n_reference,per_day,per_day_reference,null_rate,null_rate_reference,unseen,unseen_names";
     let found = asked(&scene, words("2026-06-01", "2026-06-01", columns)).await;
@@ -108,7 +108,7 @@ async fn columns_are_ranked_by_how_far_they_are_from_the_reference(world: World)
     scene.assert_verified().await;
 }
 
-async fn days_are_compared_by_release_week_and_in_statements(world: World) {
+async fn drift_compares_by_release_week_and_statement(world: World) {
     let scene = moved(world).await;
     predict(&scene, "2026-06-03", (0..10).map(|_| json!({ "release": "v2", "score": 0.95 }))).await;
     scene.project().await;
@@ -166,7 +166,7 @@ async fn days_are_compared_by_release_week_and_in_statements(world: World) {
     assert!(other.await.unwrap_err().contains("write the reference as '2026-05-01'"));
 }
 
-async fn drift_of_thirty_days_and_twenty_columns_reads_ranges_alone(world: World) {
+async fn drift_over_thirty_days_reads_only_ranges(world: World) {
     let scene = Scene::new(world).await;
     let first: Day = "2026-05-01".parse().unwrap();
     let row = |n: u32| {

@@ -15,12 +15,12 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    every_entity_has_an_id_and_is_found_by_it,
+    every_entity_is_found_by_its_id,
     the_key_of_a_child_carries_its_parent,
-    a_child_counts_on_its_parent_or_is_not_made,
+    child_is_counted_by_parent_or_not_created,
     names_are_unique_and_found,
-    a_model_has_its_first_release_under_the_name_that_it_keeps,
-    in_its_workspace_a_name_comes_before_an_id,
+    first_release_and_model_rename_exclude_each_other,
+    name_precedes_id_within_its_workspace,
     each_child_has_its_own_400_kb,
 );
 
@@ -29,7 +29,7 @@ fn now() -> Timestamp {
 }
 
 /// Access pattern A1.
-async fn every_entity_has_an_id_and_is_found_by_it(world: World) {
+async fn every_entity_is_found_by_its_id(world: World) {
     let catalog = &world.catalog;
     let at = world.workspace().await;
     let within = || at.id().clone();
@@ -84,7 +84,7 @@ async fn the_key_of_a_child_carries_its_parent(world: World) {
 }
 
 /// Access pattern A3.
-async fn a_child_counts_on_its_parent_or_is_not_made(world: World) {
+async fn child_is_counted_by_parent_or_not_created(world: World) {
     let catalog = &world.catalog;
     let at = world.workspace().await;
     for (n, name) in (1..).zip(["a", "b", "c"]) {
@@ -141,7 +141,7 @@ async fn names_are_unique_and_found(world: World) {
 }
 
 /// A model may have any name, even the id of another one.
-async fn in_its_workspace_a_name_comes_before_an_id(world: World) {
+async fn name_precedes_id_within_its_workspace(world: World) {
     let catalog = &world.catalog;
     let at = world.workspace().await;
     let churn = world.model(&at, "churn", now()).await;
@@ -196,7 +196,7 @@ fn before_its_write(world: &World, model: &EntityId, happens: Happens) -> Catalo
 }
 
 /// A rename between the read of a model and the write of its first release, and the other way round: one of both is refused.
-async fn a_model_has_its_first_release_under_the_name_that_it_keeps(world: World) {
+async fn first_release_and_model_rename_exclude_each_other(world: World) {
     let at = world.workspace().await;
     let releases = async || world.catalog.page(at.id()).await.unwrap().releases;
     let model = world.model(&at, "churn", now()).await;

@@ -20,8 +20,8 @@ use crate::erasure::{DAYS, KEY, SENT, assert_gone, begin_of, carry, erase, fille
 
 on_both_engines!(
     Scene::on:
-    events_stay_and_say_nothing_and_figures_are_made_again,
-    stages_are_made_again_of_the_events_as_they_are,
+    erasing_values_keeps_events_and_recomputes_figures,
+    erasing_values_rebuilds_stages_from_events,
     an_erasure_of_values_is_not_one_without,
 );
 
@@ -35,7 +35,7 @@ async fn column(scene: &Scene, what: What, columns: &str) -> Vec<String> {
     answer.lines().skip(1).map(str::to_owned).collect()
 }
 
-async fn events_stay_and_say_nothing_and_figures_are_made_again(scene: Scene) {
+async fn erasing_values_keeps_events_and_recomputes_figures(scene: Scene) {
     filled(&scene).await;
     let counts = "day,release,predictions,unmatched,repeated";
     let before = column(&scene, What::Evaluations, counts).await;
@@ -77,7 +77,7 @@ async fn events_stay_and_say_nothing_and_figures_are_made_again(scene: Scene) {
     }
 }
 
-async fn stages_are_made_again_of_the_events_as_they_are(scene: Scene) {
+async fn erasing_values_rebuilds_stages_from_events(scene: Scene) {
     filled(&scene).await;
     assert!(scene.keep_stages(at(NOW)).await.stages > 0);
     let day = DAYS[0].parse().unwrap();

@@ -32,8 +32,8 @@ on_both_engines!(
     an_erasure_goes_on_wherever_a_process_dies,
     nothing_is_decided_while_events_are_written_again,
     reviews_and_answers_lose_the_key,
-    votes_of_an_arena_stay_and_what_was_shown_goes,
-    a_pending_outcome_judges_its_prediction_under_the_surrogate,
+    erasing_shown_values_keeps_arena_votes,
+    pending_outcome_judges_prediction_under_surrogate,
     what_cannot_be_read_is_told,
     days_without_the_keys_are_copied,
 );
@@ -156,7 +156,7 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
     assert_gone(&scene).await;
 }
 
-async fn votes_of_an_arena_stay_and_what_was_shown_goes(scene: Scene) {
+async fn erasing_shown_values_keeps_arena_votes(scene: Scene) {
     filled(&scene).await;
     let shown = |release: &str| {
         json!({ "key": KEY, "predicted_at": format!("{}T02:00:00Z", DAYS[0]), "release": release, "score": 0.5,
@@ -195,7 +195,7 @@ async fn votes_of_an_arena_stay_and_what_was_shown_goes(scene: Scene) {
     assert_eq!(query.rank_arena(scene.id(), "duel", None).await.unwrap(), before);
 }
 
-async fn a_pending_outcome_judges_its_prediction_under_the_surrogate(scene: Scene) {
+async fn pending_outcome_judges_prediction_under_surrogate(scene: Scene) {
     filled(&scene).await;
     let now = "2026-06-10T00:00:00Z";
     // One outcome was decided before, one waits meanwhile, and the prediction of another one comes later.

@@ -22,11 +22,11 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit,
-    what_was_made_of_tags_and_features_is_made_again_without_them,
-    an_erased_key_is_refused_and_a_repeat_stores_nothing,
-    the_trail_says_that_keys_were_erased_and_not_which,
-    a_key_that_nobody_has_is_refused_all_the_same,
+    erased_key_vanishes_and_unsegmented_figures_stay_identical,
+    erasure_recomputes_tag_and_feature_figures,
+    erased_key_is_refused_and_repeat_stores_nothing,
+    audit_trail_records_erasure_without_its_keys,
+    erased_key_without_events_is_refused_too,
 );
 
 pub(crate) const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
@@ -209,7 +209,7 @@ fn is_in_file(scene: &Scene, text: &str) -> bool {
     scene.world.fresh.file_bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }
 
-async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(scene: Scene) {
+async fn erased_key_vanishes_and_unsegmented_figures_stay_identical(scene: Scene) {
     filled(&scene).await;
     assert!(everything(&scene).await.contains(KEY));
     let before = unsegmented(&scene).await;
@@ -248,7 +248,7 @@ async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(sc
     assert_eq!((again.rows, again.version), (0, None));
 }
 
-async fn what_was_made_of_tags_and_features_is_made_again_without_them(scene: Scene) {
+async fn erasure_recomputes_tag_and_feature_figures(scene: Scene) {
     filled(&scene).await;
     let by = async |what, by| rows(&scene, what, Words { by: Some(by), ..Words::default() }).await;
     assert!(by(What::Evaluations, "tag.branch").await.contains(TAG));
@@ -271,7 +271,7 @@ async fn submit(scene: &Scene, events: &Value, key: Option<&str>) -> Result<inge
     scene.ingest(at(SENT)).submit(&scene.workspace, batch, key, Remember::Forever).await
 }
 
-async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
+async fn erased_key_is_refused_and_repeat_stores_nothing(scene: Scene) {
     let row = |key: &str| json!({ "key": key, "predicted_at": format!("{}T01:00:00Z", DAYS[0]), "release": "v1", "score": 0.5 });
     let events = json!([row("person-0001"), row(KEY)]);
     assert_eq!(submit(&scene, &events, Some("first")).await.unwrap().appended, 2);
@@ -322,7 +322,7 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
     assert_gone(&scene).await;
 }
 
-async fn the_trail_says_that_keys_were_erased_and_not_which(scene: Scene) {
+async fn audit_trail_records_erasure_without_its_keys(scene: Scene) {
     filled(&scene).await;
     let done = erase(&scene, &[KEY]).await;
     let words = AuditWords { from: Some("2026-06-01"), to: Some("2035-01-01"), ..AuditWords::default() };
@@ -349,7 +349,7 @@ async fn the_trail_says_that_keys_were_erased_and_not_which(scene: Scene) {
     assert_eq!(text.lines().filter(with_values).count(), 1, "{text}");
 }
 
-async fn a_key_that_nobody_has_is_refused_all_the_same(scene: Scene) {
+async fn erased_key_without_events_is_refused_too(scene: Scene) {
     filled(&scene).await;
     let done = erase(&scene, &["person-9999", "person-9998"]).await;
     assert_eq!((done.rows, done.count, done.version, done.phase), (0, 2, None, ErasurePhase::Done));

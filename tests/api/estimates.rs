@@ -14,7 +14,7 @@ on_both_engines!(
     World::on:
     days_without_truth_have_figures_that_are_expected,
     what_was_expected_then_is_read_again,
-    what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it,
+    estimate_of_tag_value_uses_its_own_calibration,
     what_predictions_are_expected_to_be_worth,
     what_is_expected_of_several_classes,
 );
@@ -144,7 +144,7 @@ async fn tagged(scene: &Scene, day: &str, tag: &str, n: usize, positive: Option<
     scene.append(Kind::Outcomes, (0..n).map(event).collect(), APPENDED).await.unwrap();
 }
 
-async fn what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it(world: World) {
+async fn estimate_of_tag_value_uses_its_own_calibration(world: World) {
     let scene = Scene::new(world).await;
     // In Oslo a score of 0.9 comes true in three of four and 0.2 in two of four; in Rome in one of four, and never.
     let mut number = 0;

@@ -10,7 +10,7 @@ use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, filled, june, put, query};
 on_both_engines!(
     on:
     pruned_segments_are_counted_by_reason,
-    of_a_stream_that_ends_early_it_says_what_was_not_read,
+    explanation_of_ended_stream_counts_unread_segments,
     a_statement_says_what_it_took,
 );
 
@@ -67,7 +67,7 @@ async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine))
     }
 }
 
-async fn of_a_stream_that_ends_early_it_says_what_was_not_read((scene, _): (Scene, Engine)) {
+async fn explanation_of_ended_stream_counts_unread_segments((scene, _): (Scene, Engine)) {
     for seq in 1..=40 {
         put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }

@@ -13,7 +13,7 @@ use tests::{
 on_both_engines!(
     World::on:
     features_are_broken_down_by_feature_and_release,
-    features_of_a_share_of_keys_are_kept_and_a_repeat_counts_once,
+    sampled_features_are_kept_and_repeats_count_once,
 );
 
 async fn asked(scene: &Scene, by: &str) -> Vec<String> {
@@ -68,7 +68,7 @@ async fn features_are_broken_down_by_feature_and_release(world: World) {
     scene.assert_verified().await;
 }
 
-async fn features_of_a_share_of_keys_are_kept_and_a_repeat_counts_once(world: World) {
+async fn sampled_features_are_kept_and_repeats_count_once(world: World) {
     let scene = Scene::new(world).await;
     let event = |n: u32| {
         json!({ "key": format!("loan-{n}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5,

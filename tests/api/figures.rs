@@ -14,12 +14,12 @@ use tests::{
 on_both_engines!(
     World::on:
     figures_are_computed_at_any_threshold,
-    figures_of_a_period_are_those_of_all_its_events,
+    figures_of_a_period_cover_all_its_events,
     figures_have_intervals_when_they_are_asked_for,
-    what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next,
-    a_query_draws_no_more_for_its_intervals_than_it_may,
-    classes_are_shown_as_they_are_stored_and_of_any_period,
-    costs_hold_from_a_day_on_and_a_query_may_name_others,
+    intervals_vanish_when_combined_days_exceed_their_limit,
+    interval_resampling_respects_query_budget,
+    classes_are_shown_stored_and_for_any_period,
+    costs_hold_from_day_unless_query_overrides_them,
     the_level_of_intervals_is_defined,
 );
 
@@ -69,7 +69,7 @@ async fn csv_of(scene: &Scene, words: Words<'_>) -> Vec<String> {
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
-async fn costs_hold_from_a_day_on_and_a_query_may_name_others(world: World) {
+async fn costs_hold_from_day_unless_query_overrides_them(world: World) {
     let scene = Scene::new(world).await;
     for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
@@ -148,7 +148,7 @@ async fn the_level_of_intervals_is_defined(world: World) {
     scene.assert_verified().await;
 }
 
-async fn figures_of_a_period_are_those_of_all_its_events(world: World) {
+async fn figures_of_a_period_cover_all_its_events(world: World) {
     let scene = Scene::new(world).await;
     let days = ["2026-05-31", "2026-06-01", "2026-06-02", "2026-06-08"];
     for (at, day) in days.into_iter().enumerate() {
@@ -224,7 +224,7 @@ async fn figures_have_intervals_when_they_are_asked_for(world: World) {
 }
 
 /// The first day has few enough predictions for intervals, both days together have too many.
-async fn what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next(world: World) {
+async fn intervals_vanish_when_combined_days_exceed_their_limit(world: World) {
     const ROWS: usize = 10_000;
     let scene = Scene::new(world).await;
     for day in [DAY, "2026-06-02"] {
@@ -261,7 +261,7 @@ async fn what_is_kept_for_intervals_may_become_less_from_one_day_to_the_next(wor
     assert_eq!(csv(answer).lines().nth(1), Some("220000,1.0,,"));
 }
 
-async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
+async fn interval_resampling_respects_query_budget(world: World) {
     let scene = Scene::new(world).await;
     for day in [DAY, "2026-06-02"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
@@ -284,7 +284,7 @@ async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
     assert_eq!(run("2026-06-02", false, 0).await.unwrap(), 0, "nothing is stored, and nothing drawn");
 }
 
-async fn classes_are_shown_as_they_are_stored_and_of_any_period(world: World) {
+async fn classes_are_shown_stored_and_for_any_period(world: World) {
     let scene = Scene::new(world).await;
     for day in [DAY, "2026-06-02"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;

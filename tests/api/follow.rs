@@ -13,11 +13,11 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    the_digest_of_all_users_is_one_index_query,
+    digests_of_all_users_take_one_index_query,
     followers_are_counted_exactly,
-    followers_are_listed_in_the_order_in_which_they_came,
-    what_a_user_follows_is_listed_as_it_was_followed,
-    a_feed_has_at_most_n_of_each_publisher,
+    followers_are_listed_in_order_of_following,
+    followed_entities_are_listed_in_followed_order,
+    feed_has_at_most_n_per_publisher,
     a_feed_skips_what_was_seen,
     whether_something_was_seen_is_one_look_up,
 );
@@ -28,7 +28,7 @@ async fn user(scene: &Scene, name: &str) -> Id {
 }
 
 /// Access pattern B2.
-async fn the_digest_of_all_users_is_one_index_query(world: World) {
+async fn digests_of_all_users_take_one_index_query(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, now) = (&scene.world.catalog, at("2026-06-02T00:00:00Z"));
     let model = catalog.model_named(scene.id(), "m").await.unwrap();
@@ -89,7 +89,7 @@ async fn followers_are_counted_exactly(world: World) {
 }
 
 /// Access pattern E4.
-async fn followers_are_listed_in_the_order_in_which_they_came(world: World) {
+async fn followers_are_listed_in_order_of_following(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
     let target = Followed::Workspace(scene.id().clone());
@@ -125,7 +125,7 @@ async fn followers_are_listed_in_the_order_in_which_they_came(world: World) {
 }
 
 /// Access pattern E4.
-async fn what_a_user_follows_is_listed_as_it_was_followed(world: World) {
+async fn followed_entities_are_listed_in_followed_order(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, ann) = (&scene.world.catalog, user(&scene, "ann").await);
     let mut targets =
@@ -154,7 +154,7 @@ async fn what_a_user_follows_is_listed_as_it_was_followed(world: World) {
 }
 
 /// Access pattern E5.
-async fn a_feed_has_at_most_n_of_each_publisher(world: World) {
+async fn feed_has_at_most_n_per_publisher(world: World) {
     let scene = Scene::new(world).await;
     happenings(&scene).await;
     let (catalog, now) = (&scene.world.catalog, at("2026-06-03T00:00:00Z"));

@@ -27,13 +27,13 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    whatever_comes_between_nothing_is_lost_and_keys_keep_their_order,
-    who_waits_is_woken_by_this_process_and_by_others,
+    following_loses_nothing_and_keeps_key_order,
+    waiting_follower_is_woken_by_any_process,
     nobody_waits_for_a_service_that_stops,
-    a_consumer_goes_on_where_it_was_and_never_back,
-    of_many_consumers_the_log_is_looked_at_once,
+    consumer_resumes_and_never_moves_back,
+    lag_of_many_consumers_reads_log_once,
     what_never_comes_is_told_once,
-    what_cannot_be_followed_is_refused_and_the_refusal_says_why,
+    invalid_follow_is_refused_with_reason,
 );
 
 /// Pseudorandom numbers, equal in each run.
@@ -91,7 +91,7 @@ fn prediction(day: &str, key: &str, score: f64) -> Value {
 
 const DAYS: [&str; 4] = ["2026-06-03", "2026-06-01", "2026-05-20", "2026-06-02"];
 
-async fn whatever_comes_between_nothing_is_lost_and_keys_keep_their_order(scene: Scene) {
+async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
     scene.world.set_lanes(scene.id(), 3).await;
     let mut chance = Chance(16);
     let mut stored = BTreeMap::<(String, String), Vec<f64>>::new();
@@ -158,7 +158,7 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace, events: Value) {
     ingest.submit(workspace, batch, None, Remember::Week).await.unwrap();
 }
 
-async fn who_waits_is_woken_by_this_process_and_by_others(scene: Scene) {
+async fn waiting_follower_is_woken_by_any_process(scene: Scene) {
     let store = Store::over(Arc::clone(&scene.table));
     let query = scene.query(at(NOW)).hearing(store.bell().clone());
     let belled: Arc<dyn Table> = store;
@@ -202,7 +202,7 @@ async fn nobody_waits_for_a_service_that_stops(scene: Scene) {
     );
 }
 
-async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
+async fn consumer_resumes_and_never_moves_back(scene: Scene) {
     let (query, catalog) = (scene.query(at(NOW)), scene.world.catalog.clone());
     scene.world.set_lanes(scene.id(), 2).await;
     for n in 0..6 {
@@ -280,7 +280,7 @@ async fn copy(scene: &Scene, log: &LogId, from: u64, to: u64) {
     scene.table.put(copied, Condition::Absent).await.unwrap();
 }
 
-async fn of_many_consumers_the_log_is_looked_at_once(scene: Scene) {
+async fn lag_of_many_consumers_reads_log_once(scene: Scene) {
     let catalog = &scene.world.catalog;
     for n in 0..3 {
         let events = json!([prediction("2026-06-01", &format!("k{n}"), f64::from(n) / 10.0)]);
@@ -350,7 +350,7 @@ async fn what_never_comes_is_told_once(scene: Scene) {
     assert_eq!((read, &*warning), (0, missing));
 }
 
-async fn what_cannot_be_followed_is_refused_and_the_refusal_says_why(scene: Scene) {
+async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     scene.predict("2026-06-01", "v1", 0.5).await;
     let query = scene.query(at(NOW));
     let followed = query.follow(scene.id(), &predictions(&words("1"))).await.unwrap();

@@ -21,13 +21,13 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    a_release_that_is_worse_goes_live_by_no_door,
-    an_override_says_why_and_stands_in_the_trail,
+    worse_release_cannot_go_live_by_any_path,
+    gate_override_requires_reason_and_is_audited,
     what_was_let_through_is_let_through_again,
-    a_batch_promotes_what_it_registers_as_a_release_of_its_model,
-    a_second_person_is_neither_who_created_nor_who_asks,
+    batch_promotion_is_gated_by_registered_model,
+    second_person_differs_from_creator_and_requester,
     figures_are_those_that_queries_answer,
-    a_batch_has_at_most_so_many_promotions_that_gates_judge,
+    gated_promotions_per_batch_are_limited,
     late_labels_pass_gates_after_a_delay,
 );
 
@@ -101,7 +101,7 @@ async fn told(scene: &Scene) -> Vec<String> {
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
-async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
+async fn worse_release_cannot_go_live_by_any_path(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
     let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
@@ -162,7 +162,7 @@ async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
+async fn gate_override_requires_reason_and_is_audited(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
     let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
@@ -211,7 +211,7 @@ async fn what_was_let_through_is_let_through_again(scene: Scene) {
     assert_eq!(again, None, "it is live already");
 }
 
-async fn a_batch_promotes_what_it_registers_as_a_release_of_its_model(scene: Scene) {
+async fn batch_promotion_is_gated_by_registered_model(scene: Scene) {
     let catalog = &scene.world.catalog;
     catalog.ensure_model(scene.id(), "ungated", &Task::Regression, at(NOW)).await.unwrap();
     declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
@@ -229,7 +229,7 @@ async fn a_batch_promotes_what_it_registers_as_a_release_of_its_model(scene: Sce
     assert!(catalog.live_now(scene.id()).await.unwrap().is_empty());
 }
 
-async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
+async fn second_person_differs_from_creator_and_requester(scene: Scene) {
     let catalog = &scene.world.catalog;
     let as_ = |who: &str| Arc::new(Author::named(format!("user:{who}")));
     let third = release_of("m", "v3");
@@ -309,7 +309,7 @@ async fn figures_are_those_that_queries_answer(scene: Scene) {
     assert_eq!(none, Measured::default());
 }
 
-async fn a_batch_has_at_most_so_many_promotions_that_gates_judge(scene: Scene) {
+async fn gated_promotions_per_batch_are_limited(scene: Scene) {
     declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
     let events: Value = (0..20).map(|n| event(Action::Promote, "v1", &format!("e{n}"), NOW)).collect();
     let batch = read_json_array(Kind::Releases, events.to_string().as_bytes(), at(NOW)).unwrap();

@@ -13,7 +13,7 @@ on_both_engines!(
     World::on:
     releases_are_compared_on_what_both_predicted,
     a_clear_advantage_is_decided_on_a_day,
-    an_advantage_that_turns_is_decided_the_other_way,
+    reversed_advantage_is_decided_the_other_way,
     what_arrives_later_changes_nothing_that_was_known,
 );
 
@@ -113,7 +113,7 @@ async fn a_clear_advantage_is_decided_on_a_day(world: World) {
 }
 
 /// `v2` is better on three days, and then `v1`: each answer names the better release by its last day, and the decision's time.
-async fn an_advantage_that_turns_is_decided_the_other_way(world: World) {
+async fn reversed_advantage_is_decided_the_other_way(world: World) {
     let scene = Scene::new(world).await;
     for number in 1..10 {
         let sure = if number <= 3 { [0.4, 0.9] } else { [0.9, 0.4] };

@@ -17,9 +17,9 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_key_names_another_batch_after_its_seven_days,
-    without_a_key_a_batch_is_the_same_for_ten_minutes,
-    a_row_of_a_chunk_is_stored_once_however_many_others_are_good,
+    batch_key_is_reusable_after_seven_days,
+    keyless_batch_is_recognized_for_ten_minutes,
+    chunk_row_is_stored_once_despite_other_rows,
 );
 
 const WEEK: i64 = 7 * 24 * 60 * 60;
@@ -68,7 +68,7 @@ fn batch(rows: usize, now: Timestamp) -> ingest::Batch {
     read_ndjson(Kind::Predictions, (0..rows).map(row).collect::<Vec<_>>().join("\n").as_bytes(), now).unwrap()
 }
 
-async fn a_key_names_another_batch_after_its_seven_days(world: World) {
+async fn batch_key_is_reusable_after_seven_days(world: World) {
     for round in 1..=3 {
         assert_eq!(world.send(2_500, Some("nightly"), Remember::Week).await, 2_500);
         assert_eq!(world.send(2_500, Some("nightly"), Remember::Week).await, 0);
@@ -77,7 +77,7 @@ async fn a_key_names_another_batch_after_its_seven_days(world: World) {
     }
 }
 
-async fn without_a_key_a_batch_is_the_same_for_ten_minutes(world: World) {
+async fn keyless_batch_is_recognized_for_ten_minutes(world: World) {
     for round in 1..=2 {
         assert_eq!(world.send(150, None, Remember::Week).await, 150);
         world.clock.forward(TEN_MINUTES - 1);
@@ -88,7 +88,7 @@ async fn without_a_key_a_batch_is_the_same_for_ten_minutes(world: World) {
     assert_eq!(world.send(150, None, Remember::Never).await, 150, "as often as it comes");
 }
 
-async fn a_row_of_a_chunk_is_stored_once_however_many_others_are_good(world: World) {
+async fn chunk_row_is_stored_once_despite_other_rows(world: World) {
     let origin = Origin { digest: "0af1".repeat(16), first: 1 };
     let batch = batch(3_000, world.clock.now());
     let mut stored = 0;

@@ -11,8 +11,8 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    what_a_condition_keeps_is_judged_as_a_value_is,
-    a_correction_moves_a_prediction_out_of_a_condition_from_then_on,
+    condition_figures_equal_those_of_tag_value,
+    corrected_prediction_leaves_condition_from_then_on,
     a_condition_may_name_days_keys_and_scores,
     a_condition_that_cannot_be_computed_says_why,
 );
@@ -60,7 +60,7 @@ async fn rows(scene: &Scene, what: What, words: Words<'_>) -> Vec<String> {
     csv(run(scene, what, words).await.unwrap()).lines().map(str::to_owned).collect()
 }
 
-async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
+async fn condition_figures_equal_those_of_tag_value(world: World) {
     let scene = scene(world).await;
     let figures = "day,release,predictions,labelled,mean_score,accuracy,auc,log_loss,tp,fn,wins,losses,ties";
     for (what, columns) in [
@@ -99,7 +99,7 @@ async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
     assert_eq!(csv(later.run(scene.id(), &mature).await.unwrap()), now);
 }
 
-async fn a_correction_moves_a_prediction_out_of_a_condition_from_then_on(world: World) {
+async fn corrected_prediction_leaves_condition_from_then_on(world: World) {
     let scene = scene(world).await;
     let kept =
         Words { tag: Some("carrier=UA"), columns: Some("day,release,predictions"), ..Words::default() };

@@ -19,11 +19,11 @@ use crate::{
 
 on_both_engines!(
     Scene::on:
-    an_outcome_judges_all_predictions_of_its_key_in_its_look_back,
-    a_death_between_any_two_steps_repeats_the_decision_about_all,
-    more_predictions_than_one_may_judge_are_refused_and_explained,
-    all_that_was_judged_is_withdrawn_and_settled_again,
-    a_file_says_of_each_row_what_it_judges,
+    outcome_judges_all_key_predictions_in_look_back,
+    crash_repeats_the_decision_about_all_predictions,
+    judging_too_many_predictions_is_refused_with_reason,
+    outcome_judging_all_is_withdrawn_and_resettled,
+    file_rows_say_which_predictions_they_judge,
 );
 
 const OBSERVED: &str = "2026-06-05T00:00:00Z";
@@ -53,7 +53,7 @@ async fn told(scene: &Scene, key: &str, now: &str) -> Vec<PendingOutcome> {
     scene.query(at(now)).pending(scene.id(), &request).await.unwrap().outcomes
 }
 
-async fn an_outcome_judges_all_predictions_of_its_key_in_its_look_back(scene: Scene) {
+async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     scene.world.set_lanes(scene.id(), 4).await;
     predicted(&scene).await;
     let mut since = of_all("k2", OBSERVED, "1");
@@ -116,7 +116,7 @@ async fn an_outcome_judges_all_predictions_of_its_key_in_its_look_back(scene: Sc
     }
 }
 
-async fn a_death_between_any_two_steps_repeats_the_decision_about_all(scene: Scene) {
+async fn crash_repeats_the_decision_about_all_predictions(scene: Scene) {
     predicted(&scene).await;
     let events = (0..5).map(|n| of_all(&format!("k{n}"), OBSERVED, "1")).collect();
     observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
@@ -146,7 +146,7 @@ async fn often(scene: &Scene, key: &str, count: i64, last: &str) {
     scene.append(Kind::Predictions, events, "2026-06-03T00:00:00Z").await.unwrap();
 }
 
-async fn more_predictions_than_one_may_judge_are_refused_and_explained(scene: Scene) {
+async fn judging_too_many_predictions_is_refused_with_reason(scene: Scene) {
     const MOST: i64 = 1_000;
     let last = "2026-06-02T12:00:00Z";
     often(&scene, "most", MOST, last).await;
@@ -173,7 +173,7 @@ async fn more_predictions_than_one_may_judge_are_refused_and_explained(scene: Sc
     scene.assert_verified().await;
 }
 
-async fn all_that_was_judged_is_withdrawn_and_settled_again(scene: Scene) {
+async fn outcome_judging_all_is_withdrawn_and_resettled(scene: Scene) {
     predicted(&scene).await;
     observe(&scene, vec![of_all("k0", OBSERVED, "1")], None, "2026-06-05T10:00:00Z").await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-05T11:00:00Z").await, counts(1, 0, 0));
@@ -198,7 +198,7 @@ async fn all_that_was_judged_is_withdrawn_and_settled_again(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn a_file_says_of_each_row_what_it_judges(scene: Scene) {
+async fn file_rows_say_which_predictions_they_judge(scene: Scene) {
     predicted(&scene).await;
     let file = format!(
         "key,observed_at,predicted_at,label,judges\nk0,{OBSERVED},,1,all\nk1,{OBSERVED},,1,\nk2,{OBSERVED},,1,latest\nk3,{OBSERVED},2026-06-01T01:00:00Z,1,\n"

@@ -28,8 +28,8 @@ use crate::{
 on_both_engines!(
     Scene::on:
     filters_change_no_answer,
-    a_key_of_one_day_costs_no_reading_of_others,
-    filters_are_made_again_when_they_lack_much_or_long,
+    key_filter_spares_reading_other_days,
+    key_filters_are_rebuilt_once_outdated,
     filters_are_verified_and_rebuilt_and_expire,
 );
 
@@ -87,7 +87,7 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> (String, Reads) {
     (format!("{:?} {}", answer.cut.as_ref().map(ToString::to_string), csv(answer)), reads)
 }
 
-async fn a_key_of_one_day_costs_no_reading_of_others(scene: Scene) {
+async fn key_filter_spares_reading_other_days(scene: Scene) {
     const DAYS: u64 = 12;
     days(&scene, DAYS as u32, 10).await;
     let known = Words { key: Some("d5-3"), columns: Some("day,key"), ..june() };
@@ -121,7 +121,7 @@ async fn a_key_of_one_day_costs_no_reading_of_others(scene: Scene) {
     }
 }
 
-async fn filters_are_made_again_when_they_lack_much_or_long(scene: Scene) {
+async fn key_filters_are_rebuilt_once_outdated(scene: Scene) {
     days(&scene, 2, 5).await;
     scene.observe_many("2026-06-01", "1", 3, "2026-06-03T00:00:00Z").await;
     assert_eq!(made(&scene, "2026-06-02T00:59:00Z").await, 0, "no day is over for an hour");

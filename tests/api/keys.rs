@@ -13,9 +13,9 @@ use crate::streamed::{PREDICTIONS, STREAMED, WHOLE, june, query};
 
 on_both_engines!(
     Scene::on:
-    what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all,
-    a_statement_looks_in_the_lanes_of_its_keys,
-    a_tag_that_only_other_keys_have_is_a_column_without_values,
+    lane_lookup_agrees_with_a_full_read,
+    statement_looks_in_lanes_of_its_keys,
+    tag_of_other_keys_is_an_empty_column,
     an_explanation_says_what_lanes_and_keys_spare,
 );
 
@@ -63,7 +63,7 @@ pub(crate) async fn explained(query: &Query, scene: &Scene, what: What, words: &
     explanation
 }
 
-async fn what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all(scene: Scene) {
+async fn lane_lookup_agrees_with_a_full_read(scene: Scene) {
     filled(&scene, 7).await;
     let numbers = numbers();
     let (rows, [in_lanes, by_filters]) = compare(&scene, &numbers).await;
@@ -134,7 +134,7 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
     (rows, passed_over)
 }
 
-async fn a_statement_looks_in_the_lanes_of_its_keys(scene: Scene) {
+async fn statement_looks_in_lanes_of_its_keys(scene: Scene) {
     filled(&scene, 8).await;
     let query = query(&scene.table, WHOLE);
     for table in ["predictions", "joined"] {
@@ -160,7 +160,7 @@ async fn a_statement_looks_in_the_lanes_of_its_keys(scene: Scene) {
     }
 }
 
-async fn a_tag_that_only_other_keys_have_is_a_column_without_values(scene: Scene) {
+async fn tag_of_other_keys_is_an_empty_column(scene: Scene) {
     scene.world.set_lanes(scene.id(), 16).await;
     let prediction = |key: &str, tags: Value| {
         json!({

@@ -14,12 +14,12 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_window_is_ranked_by_any_figure_of_all_its_events,
+    window_ranks_releases_by_any_figure,
     the_leaderboard_of_a_day_reads_one_evaluation,
     a_release_is_read_with_its_record,
-    the_leaderboard_is_one_query_of_the_sparse_index,
+    leaderboard_is_one_query_of_sparse_index,
     values_of_any_size_are_ranked,
-    one_right_answer_does_not_rank_above_days_of_a_hundred,
+    single_hit_does_not_outrank_many_judged_days,
     late_labels_are_ranked_after_a_delay,
 );
 
@@ -129,7 +129,7 @@ async fn values_of_any_size_are_ranked(world: World) {
 }
 
 /// Access pattern C1.
-async fn the_leaderboard_is_one_query_of_the_sparse_index(world: World) {
+async fn leaderboard_is_one_query_of_sparse_index(world: World) {
     let scene = judged(world).await;
     let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
     let board = async |limit| {
@@ -185,7 +185,7 @@ async fn the_leaderboard_is_one_query_of_the_sparse_index(world: World) {
 }
 
 /// Access pattern C1.
-async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
+async fn single_hit_does_not_outrank_many_judged_days(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
     let task = Task::Binary { positive_label: "1".into() };
@@ -285,7 +285,7 @@ async fn late_labels_are_ranked_after_a_delay(world: World) {
     assert_eq!(ranked(Some(90), NOW).await, []);
 }
 
-async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
+async fn window_ranks_releases_by_any_figure(world: World) {
     let scene = Scene::new(world).await;
     for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;

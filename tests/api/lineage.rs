@@ -17,7 +17,7 @@ on_both_engines!(
     Scene::on:
     a_dataset_is_followed_to_releases_and_back,
     what_has_expired_has_no_lineage,
-    a_release_is_followed_to_the_snapshot_of_its_training,
+    release_lineage_leads_to_training_snapshot,
 );
 
 /// Runs `work` as a program that appends events from a source.
@@ -88,7 +88,7 @@ async fn what_has_expired_has_no_lineage(scene: Scene) {
 }
 
 /// Access pattern A11.
-async fn a_release_is_followed_to_the_snapshot_of_its_training(scene: Scene) {
+async fn release_lineage_leads_to_training_snapshot(scene: Scene) {
     fed(&scene).await;
     let new = NewSnapshot {
         workspace: scene.id().to_string(),

@@ -10,13 +10,13 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    children_are_listed_by_page_by_time_and_by_column,
-    the_releases_of_a_model_are_listed_newest_first,
+    children_list_by_page_time_and_column,
+    releases_of_a_model_list_newest_first,
     releases_are_listed_by_model_and_time,
 );
 
 /// Access pattern A6.
-async fn children_are_listed_by_page_by_time_and_by_column(world: World) {
+async fn children_list_by_page_time_and_column(world: World) {
     let catalog = &world.catalog;
     let workspace = world.workspace().await;
     let days = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04", "2026-06-05"];
@@ -63,7 +63,7 @@ async fn children_are_listed_by_page_by_time_and_by_column(world: World) {
 }
 
 /// Access pattern B4.
-async fn the_releases_of_a_model_are_listed_newest_first(world: World) {
+async fn releases_of_a_model_list_newest_first(world: World) {
     let catalog = &world.catalog;
     let workspace = world.workspace().await;
     let churn = world.model(&workspace, "churn", at("2026-06-01T00:00:00Z")).await;

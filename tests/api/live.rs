@@ -23,17 +23,17 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    what_was_live_at_an_instant_is_one_query,
-    a_late_promotion_beside_300_live_models_is_put_in_its_place,
-    a_release_of_which_the_event_failed_is_created_by_asking_again,
-    what_cannot_be_recorded_as_live_fails_no_append,
+    live_releases_at_an_instant_take_one_query,
+    late_promotion_among_300_models_is_placed_correctly,
+    repeated_creation_completes_failed_release_event,
+    unrecordable_live_release_fails_no_append,
     a_release_that_is_live_is_not_deleted,
     unknown_releases_are_registered_where_that_is_set,
-    the_history_of_a_model_is_read_newest_first,
+    model_history_is_read_newest_first,
 );
 
 /// Access pattern A10.
-async fn what_was_live_at_an_instant_is_one_query(world: World) {
+async fn live_releases_at_an_instant_take_one_query(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
     let times =
@@ -121,7 +121,7 @@ async fn the_log_says_what_is_live(scene: &Scene) {
 
 /// Access pattern A10. Names of maximum length, so that the live releases after each of the later changes take 80 KB, and the
 /// changes to be corrected exceed a transaction.
-async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: World) {
+async fn late_promotion_among_300_models_is_placed_correctly(world: World) {
     const MODELS: i64 = 300;
     let scene = Scene::new(world).await;
     let long = |what: &str, number: i64| format!("{what}{number:0>127}");
@@ -151,7 +151,7 @@ async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: Worl
 }
 
 /// Access pattern A10. A release in the catalog whose event is not in the log is completed by a repeated request.
-async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: World) {
+async fn repeated_creation_completes_failed_release_event(world: World) {
     let mut scene = Scene::new(world).await;
     let fails = Arc::new(AtomicBool::new(true));
     let failing = Arc::clone(&fails);
@@ -184,7 +184,7 @@ async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: W
     assert_eq!(created.release.details.notes.as_deref(), Some("the first"));
 }
 
-async fn what_cannot_be_recorded_as_live_fails_no_append(world: World) {
+async fn unrecordable_live_release_fails_no_append(world: World) {
     let mut scene = Scene::new(world).await;
     let is_live = |key: &table::Key| key::parse_live(&key.sk).is_some();
     let plain = std::mem::replace(
@@ -303,7 +303,7 @@ async fn unknown_releases_are_registered_where_that_is_set(world: World) {
 }
 
 /// Access patterns B4 and E2.
-async fn the_history_of_a_model_is_read_newest_first(world: World) {
+async fn model_history_is_read_newest_first(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
     for hour in 0..9 {

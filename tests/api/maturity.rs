@@ -28,15 +28,15 @@ use tests::{
 on_both_engines!(
     World::on:
     each_age_says_what_was_known_then,
-    what_arrives_later_changes_no_age_that_was_reached,
+    later_events_change_no_reached_age,
     evaluations_that_are_kept_count_as_held,
-    stages_answer_in_one_range_and_read_no_event,
-    what_was_known_is_kept_however_late_it_is_folded,
+    stages_answer_from_one_range_without_events,
+    known_state_is_kept_despite_late_folding,
     a_rebuild_and_a_replay_change_no_stage,
-    an_import_of_old_days_is_kept_as_unknown,
+    import_of_old_days_leaves_ages_unknown,
     a_definition_of_later_changes_no_stage,
     what_was_skipped_is_named_by_the_stage,
-    a_stage_stays_right_when_a_segment_of_it_is_skipped_later,
+    stage_stays_valid_after_skipping_its_segment,
 );
 
 const FROM: &str = "2026-05-01";
@@ -88,7 +88,7 @@ async fn each_age_says_what_was_known_then(world: World) {
     }
 }
 
-async fn what_arrives_later_changes_no_age_that_was_reached(world: World) {
+async fn later_events_change_no_reached_age(world: World) {
     let scene = scene(world).await;
     let request = Request::parse(What::Maturity, &words("day,age,labelled,completeness")).unwrap();
     let then = scene.query(at(LATER)).run(scene.id(), &request).await.unwrap();
@@ -158,7 +158,7 @@ async fn matured(scene: &Scene, words: &Words<'_>, now: &str) -> (Vec<String>, O
     (csv(answer).lines().map(str::to_owned).collect(), source)
 }
 
-async fn stages_answer_in_one_range_and_read_no_event(world: World) {
+async fn stages_answer_from_one_range_without_events(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     let now = "2026-06-18T12:00:00Z";
@@ -198,7 +198,7 @@ async fn stages_answer_in_one_range_and_read_no_event(world: World) {
     assert_eq!(matured(&scene, &june(), now).await.1, Some(query::Source::Events));
 }
 
-async fn what_was_known_is_kept_however_late_it_is_folded(world: World) {
+async fn known_state_is_kept_despite_late_folding(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     // One stage is made at each age, in time; the other one long after.
@@ -269,7 +269,7 @@ async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
     scene.assert_verified().await;
 }
 
-async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
+async fn import_of_old_days_leaves_ages_unknown(world: World) {
     let scene = Scene::new(world).await;
     for day in ["2026-05-01", "2026-05-02"] {
         predict(&scene, day, 4, "2026-06-18T12:00:00Z").await;
@@ -339,7 +339,7 @@ async fn what_was_skipped_is_named_by_the_stage(world: World) {
     assert_eq!(left_out, [0, 0, 1, 1, 1, 1]);
 }
 
-async fn a_stage_stays_right_when_a_segment_of_it_is_skipped_later(world: World) {
+async fn stage_stays_valid_after_skipping_its_segment(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     assert_eq!(scene.keep_stages(at("2026-06-18T12:00:00Z")).await.stages, 6 + 5);

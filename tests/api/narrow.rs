@@ -13,12 +13,12 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    events_are_narrowed_by_each_word_and_by_all_together,
+    each_filter_narrows_events_alone_and_combined,
     joined_rows_are_narrowed_by_the_same_words,
     a_window_ends_at_instants_or_now,
-    a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why,
+    invalid_filter_is_refused_with_reason,
     what_is_streamed_is_what_is_collected,
-    the_first_so_many_cost_no_more_days_than_they_come_from,
+    limited_query_reads_only_days_it_needs,
 );
 
 /// All of June.
@@ -60,7 +60,7 @@ fn in_short(text: &str) -> String {
     rows.collect::<Vec<_>>().join(", ")
 }
 
-async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
+async fn each_filter_narrows_events_alone_and_combined(scene: Scene) {
     filled(&scene, 3).await;
     let columns = Some("day,key");
     let words = Words { columns, ..june() };
@@ -211,7 +211,7 @@ fn words_of<'a>(from: &'a str, to: &'a str) -> Words<'a> {
     Words { from, to, columns: Some("day,key"), ..Words::default() }
 }
 
-async fn a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why(scene: Scene) {
+async fn invalid_filter_is_refused_with_reason(scene: Scene) {
     filled(&scene, 3).await;
     let words = Words { columns: Some("day,key"), ..june() };
     let refusals = [
@@ -282,7 +282,7 @@ async fn what_is_streamed_is_what_is_collected(scene: Scene) {
     assert!(scan().release("v9").frames().await.is_err());
 }
 
-async fn the_first_so_many_cost_no_more_days_than_they_come_from(scene: Scene) {
+async fn limited_query_reads_only_days_it_needs(scene: Scene) {
     filled(&scene, 20).await;
     let segments = async |words: Words<'_>| {
         let (answer, reads) = scene.world.reads(asked(&scene, &words)).await;

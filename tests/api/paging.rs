@@ -15,8 +15,8 @@ on_both_engines!(
     pages_are_together_the_rows_of_one_answer,
     a_page_of_another_request_is_refused,
     a_large_day_is_paged_in_little_memory,
-    a_page_reads_no_segment_that_earlier_pages_have_read_whole,
-    a_window_that_ends_now_stays_where_it_was,
+    page_skips_segments_wholly_read_by_earlier_pages,
+    relative_window_stays_fixed_across_pages,
 );
 
 /// The rows of all pages, from a new service each, and how many pages there were. Before each page but the first
@@ -150,7 +150,7 @@ async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
     assert_eq!(rows, 160_000);
 }
 
-async fn a_page_reads_no_segment_that_earlier_pages_have_read_whole(scene: Scene) {
+async fn page_skips_segments_wholly_read_by_earlier_pages(scene: Scene) {
     for seq in 1..=40 {
         put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }
@@ -175,7 +175,7 @@ async fn a_page_reads_no_segment_that_earlier_pages_have_read_whole(scene: Scene
     assert!(last + 20 <= second, "{reads:?}");
 }
 
-async fn a_window_that_ends_now_stays_where_it_was(scene: Scene) {
+async fn relative_window_stays_fixed_across_pages(scene: Scene) {
     filled(&scene, 100).await;
     let at_noon = |day: &str| at(&format!("{day}T12:00:00Z"));
     let page = async |now, after: &After| {

@@ -15,12 +15,12 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_deleted_release_changes_no_answer_about_the_past,
-    a_name_that_was_used_stays_with_its_model,
-    no_change_of_the_catalog_changes_an_answer_about_the_past,
+    deleting_a_release_keeps_past_answers,
+    used_release_name_stays_with_its_model,
+    catalog_changes_never_alter_past_answers,
 );
 
-async fn a_deleted_release_changes_no_answer_about_the_past(world: World) {
+async fn deleting_a_release_keeps_past_answers(world: World) {
     let scene = Scene::new(world).await;
     scene.predict_many("2026-06-01", "v1", 8, "2026-06-04T12:00:00Z").await;
     scene.predict_many("2026-06-01", "v2", 8, "2026-06-04T12:00:00Z").await;
@@ -61,7 +61,7 @@ async fn a_deleted_release_changes_no_answer_about_the_past(world: World) {
     scene.assert_verified().await;
 }
 
-async fn a_name_that_was_used_stays_with_its_model(world: World) {
+async fn used_release_name_stays_with_its_model(world: World) {
     let scene = Scene::new(world).await;
     scene.world.catalog.ensure_model(scene.id(), "n", &Task::Regression, at(NOW)).await.unwrap();
     // Registered by mistake, never named by an event: the name is free again.
@@ -110,7 +110,7 @@ async fn assert_defined(
 
 /// Changes of the catalog and the log in a random order. An answer as of an instant stays the same for ever, and all definitions
 /// agree with a list of them.
-async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World) {
+async fn catalog_changes_never_alter_past_answers(world: World) {
     const ROUNDS: usize = 16;
     let scene = Scene::new(world).await;
     let mut random = fastrand::Rng::with_seed(20_260_601);

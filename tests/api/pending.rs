@@ -30,14 +30,14 @@ use tokio::time::timeout;
 
 on_both_engines!(
     Scene::on:
-    an_outcome_without_a_date_judges_the_latest_prediction_before_it,
-    what_finds_nothing_waits_and_is_looked_for_when_predictions_come,
-    an_outcome_of_long_ago_is_looked_for_when_its_prediction_comes,
-    a_death_between_any_two_steps_repeats_the_same_decision,
-    a_batch_that_comes_again_on_another_day_is_stored_once,
+    undated_outcome_judges_latest_earlier_prediction,
+    unmatched_outcome_waits_for_later_predictions,
+    old_outcome_is_sought_when_prediction_arrives,
+    crash_during_resolution_repeats_its_decision,
+    repeated_batch_of_another_day_is_stored_once,
     a_decision_is_final,
     what_waits_too_long_judges_nothing,
-    a_day_that_is_deleted_takes_what_waits_along,
+    deleted_day_takes_its_pending_outcomes_along,
     what_waits_is_looked_for_by_filters,
     an_unmatched_outcome_waits_for_no_sweep,
 );
@@ -120,7 +120,7 @@ pub(crate) fn counts(found: u64, expired: u64, waiting: u64) -> Resolved {
     Resolved { found, expired, waiting, ..Resolved::default() }
 }
 
-async fn an_outcome_without_a_date_judges_the_latest_prediction_before_it(scene: Scene) {
+async fn undated_outcome_judges_latest_earlier_prediction(scene: Scene) {
     predicted(&scene).await;
     let since = json!({
         "key": "k3", "observed_at": "2026-06-05T00:00:00Z", "label": "1", "predicted_since": "2026-06-03T02:00:00Z",
@@ -176,7 +176,7 @@ async fn an_outcome_without_a_date_judges_the_latest_prediction_before_it(scene:
     }
 }
 
-async fn what_finds_nothing_waits_and_is_looked_for_when_predictions_come(scene: Scene) {
+async fn unmatched_outcome_waits_for_later_predictions(scene: Scene) {
     predicted(&scene).await;
     let events =
         vec![outcome("late", "2026-06-05T00:00:00Z", "1"), outcome("never", "2026-06-05T00:00:00Z", "1")];
@@ -209,7 +209,7 @@ async fn what_finds_nothing_waits_and_is_looked_for_when_predictions_come(scene:
     scene.assert_verified().await;
 }
 
-async fn an_outcome_of_long_ago_is_looked_for_when_its_prediction_comes(scene: Scene) {
+async fn old_outcome_is_sought_when_prediction_arrives(scene: Scene) {
     let now = "2026-06-05T10:00:00Z";
     let far = json!({
         "key": "old", "observed_at": "2022-03-02T00:00:00Z", "label": "1", "predicted_since": "2021-03-01T00:00:00Z",
@@ -226,7 +226,7 @@ async fn an_outcome_of_long_ago_is_looked_for_when_its_prediction_comes(scene: S
     scene.assert_verified().await;
 }
 
-async fn a_death_between_any_two_steps_repeats_the_same_decision(scene: Scene) {
+async fn crash_during_resolution_repeats_its_decision(scene: Scene) {
     scene.world.set_lanes(scene.id(), 4).await;
     predicted(&scene).await;
     let events =
@@ -256,7 +256,7 @@ async fn a_death_between_any_two_steps_repeats_the_same_decision(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn a_batch_that_comes_again_on_another_day_is_stored_once(scene: Scene) {
+async fn repeated_batch_of_another_day_is_stored_once(scene: Scene) {
     predicted(&scene).await;
     let events = |label: &str| {
         vec![outcome("k1", "2026-06-05T00:00:00Z", label), outcome("k2", "2026-06-05T00:00:00Z", label)]
@@ -311,7 +311,7 @@ async fn what_waits_too_long_judges_nothing(scene: Scene) {
     assert_eq!(outcomes(&scene).await, "");
 }
 
-async fn a_day_that_is_deleted_takes_what_waits_along(scene: Scene) {
+async fn deleted_day_takes_its_pending_outcomes_along(scene: Scene) {
     predicted(&scene).await;
     let events =
         vec![outcome("k1", "2026-06-05T00:00:00Z", "1"), outcome("never", "2026-06-05T00:00:00Z", "1")];

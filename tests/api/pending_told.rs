@@ -20,8 +20,8 @@ use crate::pending::{append, counts, observe, outcome, predicted, resolved, roun
 on_both_engines!(
     Scene::on:
     what_waits_is_listed_counted_and_explained,
-    what_is_listed_page_by_page_is_what_all_at_once_are,
-    a_file_without_dates_ends_in_the_figures_of_one_with_dates,
+    pages_of_pending_outcomes_match_the_whole_list,
+    undated_file_yields_figures_of_dated_file,
 );
 
 /// Page of pending outcomes.
@@ -94,7 +94,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 5]);
 }
 
-async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
+async fn pages_of_pending_outcomes_match_the_whole_list(scene: Scene) {
     scene.world.set_lanes(scene.id(), 3).await;
     predicted(&scene).await;
     for day in 5..9 {
@@ -171,7 +171,7 @@ async fn figures(scene: &Scene, release: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-async fn a_file_without_dates_ends_in_the_figures_of_one_with_dates(scene: Scene) {
+async fn undated_file_yields_figures_of_dated_file(scene: Scene) {
     const ROWS: u32 = 60;
     scene.world.set_lanes(scene.id(), 3).await;
     let instant = |n: u32| format!("2026-06-0{}T01:00:{:02}Z", 1 + n % 3, n);

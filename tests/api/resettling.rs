@@ -13,7 +13,7 @@ use super::pending::{counts, observe, outcome, resolved};
 
 on_both_engines!(
     Scene::on:
-    an_outcome_is_settled_anew_and_its_history_says_so,
+    resettled_outcome_shows_it_in_history,
     it_is_settled_anew_once_whatever_dies,
     what_is_not_settled_is_not_settled_anew,
     the_outcomes_of_a_key_are_settled_anew,
@@ -61,7 +61,7 @@ async fn history(scene: &Scene) -> Vec<String> {
 
 const SETTLED_ANEW: [&str; 3] = ["2026-06-02 withdrawn", "2026-06-02 withdraws", "2026-06-03 counts"];
 
-async fn an_outcome_is_settled_anew_and_its_history_says_so(new: Scene) {
+async fn resettled_outcome_shows_it_in_history(new: Scene) {
     let scene = scene(new).await;
     assert_eq!(history(&scene).await, ["2026-06-02 counts"]);
     let (row, state) = rows(&scene).await.remove(0);

@@ -33,8 +33,8 @@ on_both_engines!(
     one_clock_ahead_deletes_nothing_for_good,
     the_time_of_another_table_holds_nothing_up,
     items_of_reviews_come_back_with_their_days,
-    retention_on_old_data_comes_down_at_once_and_then_day_by_day,
-    what_was_known_of_an_expired_day_is_told_by_its_ages,
+    new_retention_expires_old_days_in_steps,
+    expired_day_keeps_figures_of_its_ages,
     settings_never_lag_behind_a_raised_layout,
     interrupted_expiry_loses_sight_of_no_lane,
 );
@@ -280,7 +280,7 @@ async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
 
 /// Access pattern D5. Days that had expired by the table's time when retention was set go after the grace; the rest as that
 /// time moves, by a day in twelve hours at most.
-async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: World) {
+async fn new_retention_expires_old_days_in_steps(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let start = at("2026-06-03T12:00:00Z");
@@ -315,7 +315,7 @@ async fn judge_late(scene: &Scene) {
 }
 
 /// Access pattern D5. The states of a day at the ages it had reached stay when its events go.
-async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
+async fn expired_day_keeps_figures_of_its_ages(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     judge_late(&scene).await;

@@ -29,16 +29,16 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    c5_a_reviewer_has_one_item_at_a_time_and_never_the_same_prediction_twice,
-    c5_many_reviewers_at_one_time_have_different_items,
-    c6_a_link_is_good_for_one_item_once_until_its_time_is_over,
-    an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once,
-    an_answer_is_appended_once_wherever_a_process_dies,
+    c5_reviewer_holds_one_item_and_repeats_none,
+    c5_concurrent_reviewers_get_different_items,
+    c6_link_serves_one_item_once_until_expiry,
+    answer_counts_once_as_outcome_of_its_reviewer,
+    answer_is_appended_once_despite_crashes,
     b1_what_a_reviewer_answered_is_one_query,
-    the_page_of_a_user_has_answers_and_results_of_the_week,
+    user_page_shows_answers_and_weekly_results,
     what_is_picked_is_written_down,
     what_has_expired_is_served_to_nobody,
-    an_answer_that_a_review_does_not_take_is_refused,
+    invalid_review_answer_is_refused,
 );
 
 const DAY: &str = "2026-06-01";
@@ -117,7 +117,7 @@ async fn outcomes(scene: &Scene) -> Vec<String> {
     lines
 }
 
-async fn c5_a_reviewer_has_one_item_at_a_time_and_never_the_same_prediction_twice(scene: Scene) {
+async fn c5_reviewer_holds_one_item_and_repeats_none(scene: Scene) {
     let review = review(&scene, 3).await;
     assert_eq!(review.items, 3);
     let first = next(&scene, &review, ANN, NOW).await.unwrap();
@@ -151,7 +151,7 @@ async fn c5_a_reviewer_has_one_item_at_a_time_and_never_the_same_prediction_twic
     assert_ne!(left.item.key, first.item.key, "it has an outcome by now");
 }
 
-async fn c5_many_reviewers_at_one_time_have_different_items(scene: Scene) {
+async fn c5_concurrent_reviewers_get_different_items(scene: Scene) {
     let review = review(&scene, 9).await;
     let names: Vec<String> = (0..8).map(|n| format!("user:u{n}")).collect();
     // Each asks twice at one time.
@@ -162,7 +162,7 @@ async fn c5_many_reviewers_at_one_time_have_different_items(scene: Scene) {
     assert_eq!(ones.iter().collect::<BTreeSet<_>>().len(), 8, "{ones:?}");
 }
 
-async fn c6_a_link_is_good_for_one_item_once_until_its_time_is_over(scene: Scene) {
+async fn c6_link_serves_one_item_once_until_expiry(scene: Scene) {
     let review = review(&scene, 2).await;
     let bob = guest_reviewer("bob").unwrap();
     let served = next(&scene, &review, &bob, NOW).await.unwrap();
@@ -201,7 +201,7 @@ async fn c6_a_link_is_good_for_one_item_once_until_its_time_is_over(scene: Scene
     assert!(ingest.asked_by(&second.link).await.is_ok());
 }
 
-async fn an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once(scene: Scene) {
+async fn answer_counts_once_as_outcome_of_its_reviewer(scene: Scene) {
     let review = review(&scene, 1).await;
     let served = next(&scene, &review, ANN, NOW).await.unwrap();
     let at_item = item(&scene, &review, served.number);
@@ -246,7 +246,7 @@ pub(crate) fn dying(scene: &Scene, writes: usize, now: &str) -> Ingest {
     Ingest::replaying(table, Clock::from_fn(move || now))
 }
 
-async fn an_answer_is_appended_once_wherever_a_process_dies(scene: Scene) {
+async fn answer_is_appended_once_despite_crashes(scene: Scene) {
     let count = 8;
     let review = review(&scene, count).await;
     let mut decided = 0;
@@ -277,7 +277,7 @@ async fn an_answer_is_appended_once_wherever_a_process_dies(scene: Scene) {
 }
 
 /// Access pattern B1.
-async fn the_page_of_a_user_has_answers_and_results_of_the_week(scene: Scene) {
+async fn user_page_shows_answers_and_weekly_results(scene: Scene) {
     // Answers expire, so the time must be that of the engine.
     let noon = Clock::system().now().day().start().plus_seconds(12 * 60 * 60);
     let days_after = |days: i64| noon.plus_seconds(days * 24 * 60 * 60);
@@ -413,7 +413,7 @@ async fn what_has_expired_is_served_to_nobody(scene: Scene) {
     assert_eq!(outcomes(&scene).await, [""; 0]);
 }
 
-async fn an_answer_that_a_review_does_not_take_is_refused(scene: Scene) {
+async fn invalid_review_answer_is_refused(scene: Scene) {
     let review = review(&scene, 1).await;
     let served = next(&scene, &review, ANN, NOW).await.unwrap();
     let at_item = item(&scene, &review, served.number);

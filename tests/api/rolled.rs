@@ -31,12 +31,12 @@ use crate::erasure::{DAYS, KEY, assert_gone, begin_of, carry, erase, everything,
 
 on_both_engines!(
     Scene::on:
-    what_was_counted_then_is_counted_again_from_the_events,
-    what_was_counted_of_an_expired_day_is_told_by_its_ages,
-    a_day_without_predictions_has_rollups_at_its_ages,
-    a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found,
-    a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it,
-    an_erasure_takes_what_went_with_keys_out_of_rollups_at_ages,
+    past_counts_are_recomputed_from_events,
+    expired_day_keeps_counts_of_its_ages,
+    day_without_predictions_has_rollups_by_age,
+    rebuild_keeps_aged_rollups_and_verify_finds_faults,
+    rebuild_ending_during_rollup_copy_loses_nothing,
+    erasure_removes_key_traces_from_aged_rollups,
 );
 
 const DAY: &str = "2026-06-01";
@@ -99,7 +99,7 @@ async fn arriving(scene: &Scene) -> Vec<(&'static str, Vec<String>)> {
     said
 }
 
-async fn what_was_counted_then_is_counted_again_from_the_events(scene: Scene) {
+async fn past_counts_are_recomputed_from_events(scene: Scene) {
     let said = arriving(&scene).await;
     assert!(said.windows(2).all(|two| two[0].1 != two[1].1));
     for (instant, then) in &said {
@@ -126,7 +126,7 @@ async fn stages_of(scene: &Scene) -> RolledStages {
     rolled::between(&*scene.table, scene.id(), day, day).await.unwrap()
 }
 
-async fn what_was_counted_of_an_expired_day_is_told_by_its_ages(scene: Scene) {
+async fn expired_day_keeps_counts_of_its_ages(scene: Scene) {
     arriving(&scene).await;
     // At 1 h, 6 h, one day, three and seven; the breakdowns changed only once between them.
     let ages = [
@@ -181,7 +181,7 @@ async fn what_was_counted_of_an_expired_day_is_told_by_its_ages(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn a_day_without_predictions_has_rollups_at_its_ages(scene: Scene) {
+async fn day_without_predictions_has_rollups_by_age(scene: Scene) {
     let metrics = events(Kind::Metrics, 4);
     scene.append(Kind::Metrics, metrics, "2026-06-02T12:00:00Z").await.unwrap();
     // Without an evaluation they are folded from the events, as if no worker had come before.
@@ -198,7 +198,7 @@ async fn a_day_without_predictions_has_rollups_at_its_ages(scene: Scene) {
     scene.assert_verified().await;
 }
 
-async fn a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found(scene: Scene) {
+async fn rebuild_keeps_aged_rollups_and_verify_finds_faults(scene: Scene) {
     arriving(&scene).await;
     let now = at("2026-06-16T12:00:00Z");
     assert_eq!(scene.keep_stages(now).await.rollups, 6);
@@ -231,7 +231,7 @@ async fn a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found(scene: S
 }
 
 /// The version being copied is deleted between its rollup and its parts.
-async fn a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it(scene: Scene) {
+async fn rebuild_ending_during_rollup_copy_loses_nothing(scene: Scene) {
     arriving(&scene).await;
     let (now, day) = (at("2026-06-09T01:00:00Z"), DAY.parse().unwrap());
     let parts_of = key::projections(scene.id(), 1, day, day);
@@ -257,7 +257,7 @@ async fn a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it(scen
     scene.assert_verified().await;
 }
 
-async fn an_erasure_takes_what_went_with_keys_out_of_rollups_at_ages(scene: Scene) {
+async fn erasure_removes_key_traces_from_aged_rollups(scene: Scene) {
     filled(&scene).await;
     let now = at("2026-06-12T12:00:00Z");
     assert!(scene.keep_stages(now).await.rollups > 0);

@@ -10,7 +10,7 @@ use tests::{
     world::{World, at},
 };
 
-on_both_engines!(World::on: a_change_of_a_run_that_is_overtaken_is_made_again_of_what_is_there);
+on_both_engines!(World::on: overtaken_run_change_is_redone_on_current_state);
 
 const THEN: &str = "2026-06-01T12:00:00Z";
 
@@ -23,7 +23,7 @@ fn adding(word: &'static str) -> impl Fn(&Run) -> event::Result<RunChange> {
     }
 }
 
-async fn a_change_of_a_run_that_is_overtaken_is_made_again_of_what_is_there(world: World) {
+async fn overtaken_run_change_is_redone_on_current_state(world: World) {
     let scene = Scene::new(world).await;
     let run = scene.world.catalog.create_run(scene.id(), NewRun::default(), at(THEN)).await.unwrap();
     let later = at(THEN).plus_seconds(60);

@@ -15,11 +15,11 @@ use tests::{
     world::{World, at},
 };
 
-on_both_engines!(World::on: a_log_is_read_page_by_page_and_no_further_than_to_what_is_looked_for);
+on_both_engines!(World::on: log_is_paged_only_as_far_as_needed);
 
 const THEN: &str = "2026-06-01T12:00:00Z";
 
-async fn a_log_is_read_page_by_page_and_no_further_than_to_what_is_looked_for(world: World) {
+async fn log_is_paged_only_as_far_as_needed(world: World) {
     let scene = Scene::new(world).await;
     let run = scene.world.catalog.create_run(scene.id(), NewRun::default(), at(THEN)).await.unwrap();
     for step in 0..30 {

@@ -26,18 +26,18 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_run_keeps_its_parameters_and_changes_its_tags,
-    a_run_that_is_archived_is_changed_unless_that_is_refused,
-    the_latest_metrics_of_a_run_are_there_at_once_and_after_projection,
-    the_history_of_a_metric_is_one_range_of_the_log_a_day,
+    run_keeps_parameters_and_changes_tags,
+    archived_run_is_changeable_unless_refused,
+    latest_run_metrics_hold_before_and_after_projection,
+    metric_history_reads_one_range_a_day,
     a_history_has_all_days_before_projection,
-    values_that_are_no_numbers_count_as_events_and_are_in_no_figure,
-    metrics_of_runs_are_refused_where_they_say_nothing,
-    what_has_expired_is_gone_from_the_history_and_the_latest_value_stays,
+    non_numeric_values_count_but_enter_no_figure,
+    meaningless_run_metrics_are_refused,
+    expired_metrics_leave_history_but_keep_latest,
     a_page_of_runs_is_two_queries,
-    a_run_with_very_many_metrics_keeps_them_all,
-    the_parts_of_a_run_are_written_at_one_time,
-    a_release_from_a_run_has_its_finite_metrics,
+    run_keeps_very_many_metrics,
+    parts_of_a_run_are_written_concurrently,
+    release_from_run_has_its_finite_metrics,
 );
 
 const THEN: &str = "2026-06-01T12:00:00Z";
@@ -73,7 +73,7 @@ async fn history(scene: &Scene, run: &Run, metric: &str) -> Vec<(i64, f64)> {
     page.points.iter().map(|point| (point.step.unwrap(), point.value)).collect()
 }
 
-async fn a_run_keeps_its_parameters_and_changes_its_tags(world: World) {
+async fn run_keeps_parameters_and_changes_tags(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
     let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
@@ -118,7 +118,7 @@ async fn a_run_keeps_its_parameters_and_changes_its_tags(world: World) {
     assert_eq!(names, ["Default", "depths of trees"]);
 }
 
-async fn a_run_that_is_archived_is_changed_unless_that_is_refused(world: World) {
+async fn archived_run_is_changeable_unless_refused(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, later) = (&scene.world.catalog, at(THEN).plus_seconds(60));
     let run = new_run(&scene, NewRun::default()).await;
@@ -136,7 +136,7 @@ async fn a_run_that_is_archived_is_changed_unless_that_is_refused(world: World) 
     assert!(catalog.change_run(scene.id(), &run.id, &strict, later).await.is_ok());
 }
 
-async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(world: World) {
+async fn latest_run_metrics_hold_before_and_after_projection(world: World) {
     let scene = Scene::new(world).await;
     scene.world.set_lanes(scene.id(), 4).await;
     let (run, other) = (new_run(&scene, NewRun::default()).await, new_run(&scene, NewRun::default()).await);
@@ -199,7 +199,7 @@ async fn a_history_has_all_days_before_projection(world: World) {
     assert_eq!(steps(&run).await, [0, 4, 1, 3, 2, 5]);
 }
 
-async fn the_history_of_a_metric_is_one_range_of_the_log_a_day(world: World) {
+async fn metric_history_reads_one_range_a_day(world: World) {
     let scene = Scene::new(world).await;
     let (run, short) = (new_run(&scene, NewRun::default()).await, new_run(&scene, NewRun::default()).await);
     measure(&scene, &short, &[("loss", 0, json!(1))]).await.unwrap();
@@ -238,7 +238,7 @@ async fn the_history_of_a_metric_is_one_range_of_the_log_a_day(world: World) {
     }
 }
 
-async fn values_that_are_no_numbers_count_as_events_and_are_in_no_figure(world: World) {
+async fn non_numeric_values_count_but_enter_no_figure(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let loss = [json!(1.0), json!("NaN"), json!(3.0), json!("Infinity"), json!("-Infinity")];
@@ -274,7 +274,7 @@ async fn values_that_are_no_numbers_count_as_events_and_are_in_no_figure(world: 
     scene.assert_verified().await;
 }
 
-async fn metrics_of_runs_are_refused_where_they_say_nothing(world: World) {
+async fn meaningless_run_metrics_are_refused(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let metric =
@@ -309,7 +309,7 @@ async fn metrics_of_runs_are_refused_where_they_say_nothing(world: World) {
     assert!(latest(&scene, &run).await.is_empty());
 }
 
-async fn what_has_expired_is_gone_from_the_history_and_the_latest_value_stays(world: World) {
+async fn expired_metrics_leave_history_but_keep_latest(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     measure(&scene, &run, &[("loss", 0, json!(0.5)), ("loss", 1, json!(0.4))]).await.unwrap();
@@ -358,7 +358,7 @@ async fn a_page_of_runs_is_two_queries(world: World) {
     assert_eq!(all, ids, "page by page");
 }
 
-async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
+async fn run_keeps_very_many_metrics(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let names: Vec<String> = (0..700).map(|n| format!("metric {n:03}")).collect();
@@ -379,7 +379,7 @@ async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
     assert_eq!(history(&scene, &run, "metric 699").await, [(0, 0.0), (1, 1.0)]);
 }
 
-async fn the_parts_of_a_run_are_written_at_one_time(world: World) {
+async fn parts_of_a_run_are_written_concurrently(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let metric = |n: usize| {
@@ -405,7 +405,7 @@ async fn the_parts_of_a_run_are_written_at_one_time(world: World) {
     assert!(begun.load(Ordering::SeqCst) >= 32, "{begun:?}");
 }
 
-async fn a_release_from_a_run_has_its_finite_metrics(world: World) {
+async fn release_from_run_has_its_finite_metrics(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let measured = [

@@ -12,11 +12,11 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    the_worst_segment_comes_first_and_no_event_is_read,
-    what_is_ranked_from_events_is_what_is_stored,
-    losses_and_areas_are_tested_where_events_are_read,
+    worst_segment_ranks_first_without_reading_events,
+    ranking_from_events_equals_stored_ranking,
+    losses_and_areas_are_tested_from_events,
     pairs_find_what_no_split_alone_shows,
-    values_that_are_not_stored_of_a_day_are_warned_of,
+    unstored_values_of_a_day_give_a_warning,
     wrong_words_of_segments_are_named,
 );
 
@@ -101,7 +101,7 @@ async fn refused(scene: &Scene, words: &Words<'_>) -> String {
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string()
 }
 
-async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
+async fn worst_segment_ranks_first_without_reading_events(world: World) {
     let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
     let columns = "release,segment,n,value,whole";
     let request = Request::parse(What::Segments, &words(columns)).unwrap();
@@ -148,7 +148,7 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
     assert!(asked(&scene, &words(COLUMNS)).await.0[0].starts_with("v1,tag.carrier=XX,2,"));
 }
 
-async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
+async fn ranking_from_events_equals_stored_ranking(world: World) {
     let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
     let all = "release,segment,splits,n,share,figure,value,whole,gap,p_value,p_adjusted";
     for figure in ["accuracy", "precision", "ece"] {
@@ -182,7 +182,7 @@ async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
     assert_eq!(unknown, [""; 0]);
 }
 
-async fn losses_and_areas_are_tested_where_events_are_read(world: World) {
+async fn losses_and_areas_are_tested_from_events(world: World) {
     let scene = scored(world).await;
     // The 120 predictions of UA against the rest: scipy.stats.ttest_ind(equal_var=False) of the losses, and
     // tests/reference/segments.py of the areas.
@@ -236,7 +236,7 @@ async fn pairs_find_what_no_split_alone_shows(world: World) {
     assert_ne!(asked(&scene, &with_pairs).await.0, rows);
 }
 
-async fn values_that_are_not_stored_of_a_day_are_warned_of(world: World) {
+async fn unstored_values_of_a_day_give_a_warning(world: World) {
     let scene = Scene::new(world).await;
     // More tails than are stored fly twice on the first day, and N0 once; on the second day only N0 does.
     let prediction = |day: &str, n: usize, tail: usize| {

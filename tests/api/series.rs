@@ -11,7 +11,7 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_window_of_events_costs_nothing_of_what_lies_outside,
+    event_window_costs_nothing_outside_it,
 );
 
 fn now() -> Timestamp {
@@ -19,7 +19,7 @@ fn now() -> Timestamp {
 }
 
 /// Access pattern A8.
-async fn a_window_of_events_costs_nothing_of_what_lies_outside(world: World) {
+async fn event_window_costs_nothing_outside_it(world: World) {
     let within = world.workspace().await;
     world.model(&within, "churn", now()).await;
     world.catalog.create(NewEntity::new("v1", release(&within, "churn")), now()).await.unwrap();

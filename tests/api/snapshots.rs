@@ -22,10 +22,10 @@ use tests::{
 on_both_engines!(
     Scene::on:
     a_snapshot_reads_the_same_rows_for_ever,
-    days_of_a_snapshot_stay_as_long_as_it_is_there,
-    a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived,
+    snapshot_keeps_its_days_while_it_exists,
+    snapshot_named_by_releases_needs_archiving_before_deletion,
     what_a_snapshot_cannot_keep_is_refused,
-    a_snapshot_of_which_a_segment_changed_is_not_the_same,
+    snapshot_with_changed_segment_fails_verification,
 );
 
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
@@ -128,7 +128,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     assert!(wrong.to_string().contains("is of predictions, not of joined"), "{wrong}");
 }
 
-async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
+async fn snapshot_keeps_its_days_while_it_exists(scene: Scene) {
     filled(&scene).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let mut two = june("two", "joined");
@@ -169,7 +169,7 @@ async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
     create(&scene, &two).await.unwrap();
 }
 
-async fn a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived(scene: Scene) {
+async fn snapshot_named_by_releases_needs_archiving_before_deletion(scene: Scene) {
     filled(&scene).await;
     let catalog = &scene.world.catalog;
     let made = create(&scene, &june("june", "joined")).await.unwrap();
@@ -235,7 +235,7 @@ async fn what_a_snapshot_cannot_keep_is_refused(scene: Scene) {
     assert!(own.to_string().contains("never changes"), "{own}");
 }
 
-async fn a_snapshot_of_which_a_segment_changed_is_not_the_same(scene: Scene) {
+async fn snapshot_with_changed_segment_fails_verification(scene: Scene) {
     filled(&scene).await;
     let made = create(&scene, &june("june", "joined")).await.unwrap();
     // A segment is never changed, except here by hand.

@@ -22,9 +22,9 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    what_is_stored_by_a_split_is_what_is_computed,
+    stored_split_equals_computed_split,
     days_before_a_split_was_declared_are_computed,
-    a_rebuild_and_an_expired_day_keep_what_is_stored_by_a_split,
+    stored_splits_survive_rebuild_and_expiry,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -96,7 +96,7 @@ async fn scene_with_splits(world: World) -> Scene {
     scene
 }
 
-async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
+async fn stored_split_equals_computed_split(world: World) {
     let scene = scene_with_splits(world).await;
     // As of now, from the present log: computed.
     let then = Some(NOW);
@@ -188,7 +188,7 @@ async fn days_before_a_split_was_declared_are_computed(world: World) {
     scene.assert_verified().await;
 }
 
-async fn a_rebuild_and_an_expired_day_keep_what_is_stored_by_a_split(world: World) {
+async fn stored_splits_survive_rebuild_and_expiry(world: World) {
     let scene = scene_with_splits(world).await;
     let words = by("tag.carrier", None);
     let before = rows(&scene, What::Evaluations, &words).await;

@@ -28,9 +28,9 @@ use tests::{
 on_both_engines!(
     Scene::on:
     statements_answer_what_queries_read,
-    the_first_rows_of_an_order_are_those_of_the_whole_order,
-    a_statement_reads_only_the_days_that_it_names,
-    a_statement_is_answered_as_of_then_and_again_by_its_cut,
+    limited_order_is_prefix_of_whole_order,
+    statement_reads_only_its_named_days,
+    statement_is_answerable_as_of_and_by_cut,
 );
 
 fn sql(statement: &str) -> Sql {
@@ -114,7 +114,7 @@ async fn statements_answer_what_queries_read(scene: Scene) {
     assert_eq!(csv(answer), "n\n12\n");
 }
 
-async fn the_first_rows_of_an_order_are_those_of_the_whole_order(scene: Scene) {
+async fn limited_order_is_prefix_of_whole_order(scene: Scene) {
     filled(&scene).await;
     for (table, order) in [
         ("predictions", "score desc, key"),
@@ -136,7 +136,7 @@ async fn the_first_rows_of_an_order_are_those_of_the_whole_order(scene: Scene) {
     }
 }
 
-async fn a_statement_reads_only_the_days_that_it_names(scene: Scene) {
+async fn statement_reads_only_its_named_days(scene: Scene) {
     filled(&scene).await;
     let items = async |statement: &str| {
         let (answer, reads) = scene.world.reads(ask(&scene, statement)).await;
@@ -150,7 +150,7 @@ async fn a_statement_reads_only_the_days_that_it_names(scene: Scene) {
     assert_eq!((of_one - of_none, of_two - of_none), (1, 2), "a segment a day");
 }
 
-async fn a_statement_is_answered_as_of_then_and_again_by_its_cut(scene: Scene) {
+async fn statement_is_answerable_as_of_and_by_cut(scene: Scene) {
     const STATEMENT: &str =
         "select day, key, score from predictions where day >= '2026-06-01' order by day, key";
     filled(&scene).await;
@@ -189,7 +189,7 @@ async fn a_statement_is_answered_as_of_then_and_again_by_its_cut(scene: Scene) {
 }
 
 #[tokio::test]
-async fn what_is_not_admitted_is_refused_and_the_refusal_says_why() {
+async fn inadmissible_statement_is_refused_with_reason() {
     let scene = Scene::on(Engine::Sqlite).await;
     filled(&scene).await;
     let nested =
@@ -241,7 +241,7 @@ async fn what_is_not_admitted_is_refused_and_the_refusal_says_why() {
 }
 
 #[tokio::test]
-async fn a_join_that_would_make_too_many_rows_is_refused_before_it_is_made() {
+async fn oversized_join_is_refused_before_execution() {
     let scene = Scene::on(Engine::Sqlite).await;
     let keys = (0..2_000).map(|n| {
         json!({ "key": format!("k{n}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5 })
@@ -325,7 +325,7 @@ fn sound_statement() -> impl Strategy<Value = String> {
 
 /// Whatever a client writes: no partition of another workspace is read, no file, and the service lives on.
 #[test]
-fn no_statement_reads_a_file_or_another_workspace_or_ends_the_service() {
+fn statement_cannot_reach_files_or_other_workspaces() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let scene = runtime.block_on(Scene::on(Engine::Sqlite));
     runtime.block_on(async {

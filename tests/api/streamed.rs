@@ -27,12 +27,12 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    what_is_streamed_is_what_is_made_as_a_whole,
-    frames_of_a_large_day_are_small_and_together_the_same,
+    streamed_answer_equals_whole_answer,
+    frames_of_large_day_are_small_and_complete,
     events_come_in_the_order_of_their_lanes,
     a_large_day_is_streamed_in_little_memory,
-    a_stream_that_cannot_be_completed_ends_with_an_error,
-    a_stream_holds_its_place_until_it_is_given_up,
+    incomplete_stream_ends_with_an_error,
+    stream_holds_its_place_until_dropped,
     what_is_streamed_is_read_once,
 );
 
@@ -159,7 +159,7 @@ pub(crate) fn june() -> Words<'static> {
 
 pub(crate) const PREDICTIONS: What = What::Events(Kind::Predictions);
 
-async fn frames_of_a_large_day_are_small_and_together_the_same(scene: Scene) {
+async fn frames_of_large_day_are_small_and_complete(scene: Scene) {
     filled(&scene, 9_000).await;
     let window = Window::new("2026-06-01".parse().unwrap(), "2026-06-30".parse().unwrap()).unwrap();
     for limit in [usize::MAX, 40_000] {
@@ -176,7 +176,7 @@ async fn frames_of_a_large_day_are_small_and_together_the_same(scene: Scene) {
     }
 }
 
-async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
+async fn streamed_answer_equals_whole_answer(scene: Scene) {
     // More than one group of rows.
     filled(&scene, 4_500).await;
     let outcomes: Vec<_> = (0..50)
@@ -266,7 +266,7 @@ async fn a_large_day_is_streamed_in_little_memory(scene: Scene) {
     }
 }
 
-async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
+async fn incomplete_stream_ends_with_an_error(scene: Scene) {
     // More than is read ahead.
     let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
     put_copies(&scene, &segment, "2026-06-01", 0..14, 2).await;
@@ -334,7 +334,7 @@ async fn what_is_streamed_is_read_once(scene: Scene) {
     }
 }
 
-async fn a_stream_holds_its_place_until_it_is_given_up(scene: Scene) {
+async fn stream_holds_its_place_until_dropped(scene: Scene) {
     let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
     put_copies(&scene, &segment, "2026-06-01", 0..8, 2).await;
     let request = Request::parse(PREDICTIONS, &june()).unwrap();

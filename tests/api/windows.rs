@@ -12,8 +12,8 @@ use tests::{
 on_both_engines!(
     World::on:
     days_of_a_place_have_its_hours,
-    a_promotion_in_the_middle_of_a_day_is_judged_right,
-    an_answer_without_rows_says_what_is_not_folded,
+    midday_promotion_is_evaluated_correctly,
+    empty_answer_names_unfolded_events,
 );
 
 const LATER: &str = "2026-06-04T12:00:00Z";
@@ -84,7 +84,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
     assert!(refused.to_string().starts_with("time-zone: `Berlin` is no time zone"), "{refused}");
 }
 
-async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
+async fn midday_promotion_is_evaluated_correctly(world: World) {
     let scene = Scene::new(world).await;
     let promoted = async |release: &str, time: &str, now: &str| {
         let event = json!([{ "release": release, "released_at": time, "model": "m", "action": "promote", "environment": "production" }]);
@@ -125,7 +125,7 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
 }
 
 /// Right after a write, before any projector has seen it.
-async fn an_answer_without_rows_says_what_is_not_folded(world: World) {
+async fn empty_answer_names_unfolded_events(world: World) {
     let scene = Scene::new(world).await;
     predict(&scene, "2026-06-02", "v1").await;
     let warned = async |what: What, day: &str| {

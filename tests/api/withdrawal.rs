@@ -13,10 +13,10 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again,
-    a_release_of_which_all_is_withdrawn_has_no_row,
+    withdrawn_events_count_nowhere_until_resent,
+    fully_withdrawn_release_has_no_row,
     statements_and_conditions_see_what_is_withdrawn,
-    the_history_of_a_key_says_which_withdrawals_take_nothing_back,
+    key_history_marks_withdrawals_that_change_nothing,
     the_audit_trail_says_who_took_what_back,
 );
 
@@ -63,7 +63,7 @@ async fn figures(scene: &Scene) -> String {
     stored
 }
 
-async fn what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again(scene: Scene) {
+async fn withdrawn_events_count_nowhere_until_resent(scene: Scene) {
     const JOINED: &str = "key,outcome_label";
     filled(&scene).await;
     let before = figures(&scene).await;
@@ -101,7 +101,7 @@ async fn what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again(scene: Sce
     );
 }
 
-async fn a_release_of_which_all_is_withdrawn_has_no_row(scene: Scene) {
+async fn fully_withdrawn_release_has_no_row(scene: Scene) {
     filled(&scene).await;
     scene.predict_many(DAY, "v2", 2, SENT).await;
     assert!(figures(&scene).await.contains("v2,2,0,2,"));
@@ -141,7 +141,7 @@ async fn statements_and_conditions_see_what_is_withdrawn(scene: Scene) {
     assert_eq!(kept, "key\nk0\nk1\nk2\n");
 }
 
-async fn the_history_of_a_key_says_which_withdrawals_take_nothing_back(scene: Scene) {
+async fn key_history_marks_withdrawals_that_change_nothing(scene: Scene) {
     filled(&scene).await;
     let mut never_sent = outcome("k0", None);
     never_sent["observed_at"] = format!("{DAY}T02:00:01Z").into();

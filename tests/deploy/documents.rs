@@ -41,7 +41,7 @@ fn outputs(module: &Module) -> Vec<String> {
 }
 
 #[test]
-fn the_readme_lists_inputs_and_outputs_as_they_are() {
+fn readme_lists_actual_inputs_and_outputs() {
     let project = Project::read();
     let readme = read("terraform/README.md");
     let found = |heading: &str| -> Vec<String> {
@@ -68,7 +68,7 @@ fn alarms(module: &Module) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_alarm_and_event_has_a_section_and_every_section_one_of_them() {
+fn operations_guide_describes_every_alarm_and_event() {
     let project = Project::read();
     let module = project.almanac();
     let operations = read("docs/operating.md");
@@ -133,7 +133,7 @@ fn d4_alarms_watch_what_is_read_and_written() {
 }
 
 #[test]
-fn the_image_is_built_by_the_steps_of_the_script() {
+fn image_is_built_by_script_steps() {
     let (dockerfile, script) = (read("Dockerfile"), read("deploy/image"));
     for step in ["tools", "build", "collect /image", "check /image"] {
         assert!(dockerfile.contains(&format!("deploy/image {step}")), "the Dockerfile runs {step}");
@@ -166,7 +166,7 @@ fn the_image_is_built_by_the_steps_of_the_script() {
 }
 
 #[test]
-fn the_limits_of_aws_are_written_down_as_they_are() {
+fn module_states_the_limits_of_aws() {
     let project = Project::read();
     let module = project.almanac();
     let Value::Map(pairs) = evaluate(module, module.local("fargate_memory").unwrap().1) else {
@@ -244,7 +244,7 @@ fn containers_get_settings_that_exist() {
 }
 
 #[test]
-fn variables_that_the_module_sets_are_refused_as_further_ones() {
+fn reserved_variables_of_module_are_refused() {
     let project = Project::read();
     let module = project.almanac();
     let (_, reserved) = module.local("reserved_variables").unwrap();

@@ -115,7 +115,7 @@ const CASES: [Case; 19] = [
 ];
 
 #[test]
-fn one_fault_of_each_kind_is_found_with_file_and_line() {
+fn each_fault_kind_is_found_with_its_line() {
     let real = texts();
     for (path, from, to, on, what) in CASES {
         let mut copy = real.clone();

@@ -25,7 +25,7 @@ fn problems(project: &Project) -> Vec<Fault> {
 }
 
 #[test]
-fn terraform_uses_words_keys_sizes_and_metrics_that_exist() {
+fn terraform_refers_only_to_existing_names() {
     let faults: Vec<String> = problems(&Project::read()).iter().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

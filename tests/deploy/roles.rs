@@ -30,7 +30,7 @@ fn differences(role: &str, policy: &[Statement], calls: &BTreeSet<Call>) -> Vec<
 }
 
 #[tokio::test]
-async fn each_role_may_do_what_its_service_does_and_nothing_else() {
+async fn each_role_policy_matches_its_services_calls() {
     let project = Project::read();
     let calls = pipeline().await;
     let mut all = Vec::new();

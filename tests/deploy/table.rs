@@ -77,7 +77,7 @@ fn a12_terraform_creates_the_table() {
 
 /// Made by the code, described by the engine, and compared with the files.
 #[tokio::test]
-async fn a12_the_table_is_the_one_that_the_code_makes_in_dynamodb_local() {
+async fn a12_terraform_table_matches_dynamodb_local() {
     let config = local::fresh_table(Clock::system());
     dynamodb::create(&config).await.unwrap();
     let made = dynamodb::describe(&config).await.unwrap();

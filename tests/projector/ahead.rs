@@ -8,7 +8,7 @@ use super::workers::{start, start_with, until};
 
 /// A worker does not see items that have expired by its clock. A worker without a visible heartbeat counts as dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_is_hours_ahead_sees_the_others() {
+async fn worker_hours_ahead_sees_other_workers() {
     let fresh = Fresh::sqlite(Clock::system());
     let clock = Clock::from_fn(|| Clock::system().now().plus_seconds(2 * 60 * 60));
     let ahead = fresh.open_again(clock.clone());

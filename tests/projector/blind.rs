@@ -27,8 +27,8 @@ use crate::{bench::Bench, letters::until};
 
 on_both_engines!(
     Bench::on:
-    what_waits_is_as_old_as_its_append_whatever_ends_and_begins_again,
-    what_is_denied_to_expiry_holds_up_nothing_else,
+    waiting_age_counts_from_append_across_restarts,
+    denied_expiry_does_not_block_other_work,
 );
 
 /// Delay of the workers of this test after the appends of the bench, in seconds.
@@ -46,7 +46,7 @@ fn later(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
     (projector, stop)
 }
 
-async fn what_waits_is_as_old_as_its_append_whatever_ends_and_begins_again(bench: Bench) {
+async fn waiting_age_counts_from_append_across_restarts(bench: Bench) {
     bench.append_some().await;
     let folds = Arc::new(AtomicBool::new(false));
     let may = Arc::clone(&folds);
@@ -73,7 +73,7 @@ async fn what_waits_is_as_old_as_its_append_whatever_ends_and_begins_again(bench
     stop.send(()).unwrap();
 }
 
-async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
+async fn denied_expiry_does_not_block_other_work(bench: Bench) {
     bench.append_some().await;
     let denies = Arc::new(AtomicBool::new(true));
     let is_denied = Arc::clone(&denies);
@@ -104,7 +104,7 @@ async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
 
 /// The feed is denied: announced changes are not heard, but the worker lives, reports it, and hears them once allowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_feed_that_is_denied_shows_and_comes_back() {
+async fn denied_feed_is_reported_and_recovers() {
     let fresh = tests::engine::Fresh::sqlite(Clock::system());
     let denies = Arc::new(AtomicBool::new(true));
     let is_denied = Arc::clone(&denies);
@@ -127,7 +127,7 @@ async fn a_feed_that_is_denied_shows_and_comes_back() {
 /// The shards of the stream cannot be listed from the beginning on: the worker folds what sweeps find, and reports the age of the
 /// silence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
+async fn unlistable_feed_is_reported_while_sweeps_continue() {
     let bench = Bench::on(tests::engine::Engine::Sqlite).await;
     bench.append_some().await;
     let fails = Arc::new(AtomicBool::new(true));
@@ -148,7 +148,7 @@ async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
 
 /// A missing stream does not pass: the worker ends with an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shards_that_can_never_be_listed_end_the_worker() {
+async fn permanently_unlistable_shards_end_the_worker() {
     let fresh = tests::engine::Fresh::sqlite(Clock::system());
     let table: Arc<dyn Table> = Hooked::new(Arc::clone(&fresh.table), |asked| match asked {
         Asked::Shards => Turn::Fail(ErrorKind::Invalid),

@@ -91,7 +91,7 @@ fn metric(row: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_part_that_is_ahead_of_its_rollup_counts_nothing_twice() {
+async fn part_ahead_of_rollup_counts_once() {
     let bench = Bench::new(1).await;
     bench.append(Kind::Predictions, (0..10).map(|row| prediction(row, 0))).await;
     bench.append(Kind::Metrics, (0..10).map(metric)).await;

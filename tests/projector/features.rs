@@ -23,14 +23,14 @@ use crate::{
 
 on_both_engines!(
     Bench::on:
-    features_are_folded_after_the_rollup_and_found_by_a_sweep,
-    a_breakdown_by_feature_that_is_ahead_of_its_head_counts_nothing_twice,
-    a_rebuild_and_expiry_keep_the_breakdown_by_feature,
-    features_of_segments_that_are_lost_are_an_error,
-    a_segment_with_damaged_features_holds_up_features_alone_until_it_is_skipped,
-    a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them,
-    a_segment_whose_features_can_be_read_again_has_no_letter_any_more,
-    a_segment_has_one_letter_of_the_refusal_that_reaches_furthest,
+    features_fold_after_rollup_and_sweep_finds_them,
+    feature_breakdown_ahead_of_head_counts_once,
+    feature_breakdown_survives_rebuild_and_expiry,
+    features_of_lost_segments_are_an_error,
+    damaged_features_block_only_features_until_skipped,
+    rebuild_omits_features_of_skipped_segments,
+    segment_with_restored_features_loses_its_letter,
+    segment_keeps_one_letter_of_furthest_refusal,
 );
 
 /// A segment of two predictions, with these numbers of a feature.
@@ -71,7 +71,7 @@ async fn faults(bench: &Bench) -> Vec<String> {
     bench.verify().await.faults
 }
 
-async fn features_are_folded_after_the_rollup_and_found_by_a_sweep(bench: Bench) {
+async fn features_fold_after_rollup_and_sweep_finds_them(bench: Bench) {
     let unsketched = async || sweep_version(&*bench.table, 1, bench.id()).await.unwrap().features;
     bench.append(Kind::Predictions, 1, &["v0".into()]).await;
     let applied = fold(&bench).await;
@@ -101,7 +101,7 @@ async fn features_are_folded_after_the_rollup_and_found_by_a_sweep(bench: Bench)
     assert!(found.contains("the breakdown feature/81 is not what its segments fold to"), "{found}");
 }
 
-async fn a_breakdown_by_feature_that_is_ahead_of_its_head_counts_nothing_twice(bench: Bench) {
+async fn feature_breakdown_ahead_of_head_counts_once(bench: Bench) {
     append(&bench, 1, "distance", [719.0, 1400.0]).await;
     bench.project(1).await;
     let before = bench.table.get(&key::features(bench.id(), 1, day())).await.unwrap().unwrap();
@@ -117,7 +117,7 @@ async fn a_breakdown_by_feature_that_is_ahead_of_its_head_counts_nothing_twice(b
     assert_eq!(faults(&bench).await, Vec::<String>::new());
 }
 
-async fn a_rebuild_and_expiry_keep_the_breakdown_by_feature(bench: Bench) {
+async fn feature_breakdown_survives_rebuild_and_expiry(bench: Bench) {
     append(&bench, 1, "distance", [719.0, 1400.0]).await;
     append(&bench, 2, "dep_delay", [2.0, 3.0]).await;
     bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
@@ -135,7 +135,7 @@ async fn a_rebuild_and_expiry_keep_the_breakdown_by_feature(bench: Bench) {
     assert_eq!((report.faults, report.expired), (vec![], 1));
 }
 
-async fn features_of_segments_that_are_lost_are_an_error(bench: Bench) {
+async fn features_of_lost_segments_are_an_error(bench: Bench) {
     append(&bench, 1, "distance", [719.0, 1400.0]).await;
     append(&bench, 2, "distance", [2.0, 3.0]).await;
     let applied = fold(&bench).await;
@@ -200,7 +200,7 @@ async fn sketched(bench: &Bench, version: u32) -> Option<u64> {
     log::projection::Projected::applied_of(&head).unwrap().get("p/00").copied()
 }
 
-async fn a_segment_with_damaged_features_holds_up_features_alone_until_it_is_skipped(bench: Bench) {
+async fn damaged_features_block_only_features_until_skipped(bench: Bench) {
     const ROWS: u64 = 3 * MANY as u64 + 1;
     append_damaged(&bench).await;
     let (_, stop) = work(&bench.table);
@@ -238,7 +238,7 @@ async fn a_segment_with_damaged_features_holds_up_features_alone_until_it_is_ski
     assert_eq!((report.faults, report.expired), (vec![], 1));
 }
 
-async fn a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them(bench: Bench) {
+async fn rebuild_omits_features_of_skipped_segments(bench: Bench) {
     append_damaged(&bench).await;
     bench.project(1).await;
     assert!(bench.refuse(Refused::Features).await);
@@ -258,7 +258,7 @@ async fn a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them(bench: B
     assert!(error.to_string().contains("version 3 can fold 2026-06-01 p/00 only up to segment 1"), "{error}");
 }
 
-async fn a_segment_whose_features_can_be_read_again_has_no_letter_any_more(bench: Bench) {
+async fn segment_with_restored_features_loses_its_letter(bench: Bench) {
     for retries in [true, false] {
         let whole = match retries {
             true => append_damaged(&bench).await,
@@ -289,7 +289,7 @@ async fn damage_next(bench: &Bench) -> Item {
     damage(bench, 4).await
 }
 
-async fn a_segment_has_one_letter_of_the_refusal_that_reaches_furthest(bench: Bench) {
+async fn segment_keeps_one_letter_of_furthest_refusal(bench: Bench) {
     for seq in 1..=2 {
         append_many(&bench, seq).await;
     }

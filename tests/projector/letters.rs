@@ -29,11 +29,11 @@ use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
-    an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written,
-    a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written,
-    what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done,
-    a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_more,
-    a_sweep_deletes_the_letter_of_a_segment_that_is_folded,
+    unwritable_evaluation_is_dead_letter_until_written,
+    unreadable_rollup_is_dead_letter_until_written,
+    failed_workspace_work_is_dead_letter_until_done,
+    restored_segment_is_folded_and_loses_its_letter,
+    sweep_deletes_letter_of_folded_segment,
 );
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Bench {
     }
 }
 
-async fn an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written(bench: Bench) {
+async fn unwritable_evaluation_is_dead_letter_until_written(bench: Bench) {
     bench.append_some().await;
     let is_too_large = Arc::new(AtomicBool::new(true));
     let refuses = Arc::clone(&is_too_large);
@@ -100,7 +100,7 @@ async fn an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_writte
     stop.send(()).unwrap();
 }
 
-async fn a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written(bench: Bench) {
+async fn unreadable_rollup_is_dead_letter_until_written(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let rollup = bench.table.get(&key::rollup(bench.id(), 1, day())).await.unwrap().unwrap();
@@ -120,7 +120,7 @@ async fn a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written(bench
     assert_eq!(bench.unwritten().await, [""; 0]);
 }
 
-async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(bench: Bench) {
+async fn failed_workspace_work_is_dead_letter_until_done(bench: Bench) {
     bench.append_some().await;
     let undone = async || {
         let letters = undone::list(&*bench.table, bench.id()).await.unwrap();
@@ -153,7 +153,7 @@ async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(b
     assert_eq!(retry().await, Retried::Done);
 }
 
-async fn a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_more(bench: Bench) {
+async fn restored_segment_is_folded_and_loses_its_letter(bench: Bench) {
     bench.append_some().await;
     let whole = bench.damage(2).await;
     let (worker, stop) = work(&bench.table);
@@ -164,7 +164,7 @@ async fn a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_
     stop.send(()).unwrap();
 }
 
-async fn a_sweep_deletes_the_letter_of_a_segment_that_is_folded(bench: Bench) {
+async fn sweep_deletes_letter_of_folded_segment(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     // State after a worker that folded the segment without knowing of a letter.

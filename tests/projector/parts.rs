@@ -24,7 +24,7 @@ use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
-    a_day_of_more_judged_releases_than_fit_a_small_item_is_evaluated_in_parts,
+    evaluation_beyond_small_item_is_stored_in_parts,
     a_reader_never_sees_parts_of_two_evaluations,
     what_a_slow_writer_leaves_behind_is_deleted,
 );
@@ -63,11 +63,11 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_day_of_more_judged_releases_than_fit_an_item_is_evaluated_in_parts() {
+async fn evaluation_beyond_one_item_is_stored_in_parts() {
     evaluated_in_parts(&Bench::on(Engine::Sqlite).await, RELEASES).await;
 }
 
-async fn a_day_of_more_judged_releases_than_fit_a_small_item_is_evaluated_in_parts(bench: Bench) {
+async fn evaluation_beyond_small_item_is_stored_in_parts(bench: Bench) {
     let table = Between::new(Arc::clone(&bench.table), |_| None).items_of(SMALL_ITEM);
     evaluated_in_parts(&Bench { table: Arc::new(table), ..bench }, FEW_RELEASES).await;
 }

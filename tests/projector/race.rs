@@ -28,10 +28,10 @@ use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
-    a_rebuild_that_races_retention_leaves_no_partial_evaluation,
-    an_evaluation_is_refused_when_its_day_was_marked_since_it_was_begun,
-    a_rebuild_replaces_an_evaluation_of_an_expired_day_that_covers_less,
-    verify_tells_an_expired_day_whose_projections_do_not_agree,
+    rebuild_racing_retention_leaves_no_partial_evaluation,
+    evaluation_of_a_meanwhile_expired_day_is_refused,
+    rebuild_replaces_less_complete_evaluation_of_expired_day,
+    verify_reports_inconsistent_projections_of_expired_day,
 );
 
 fn pace() -> Pace {
@@ -58,7 +58,7 @@ fn reads_segments(call: &Call, kind: Kind) -> bool {
 }
 
 /// The sweep deletes the day when half of its log was read for the evaluation of the new version.
-async fn a_rebuild_that_races_retention_leaves_no_partial_evaluation(bench: Bench) {
+async fn rebuild_racing_retention_leaves_no_partial_evaluation(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let (before, states) = bench.evaluation(1).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_rebuild_that_races_retention_leaves_no_partial_evaluation(bench: Benc
     assert_eq!((report.faults.as_slice(), report.expired), ([].as_slice(), 1));
 }
 
-async fn an_evaluation_is_refused_when_its_day_was_marked_since_it_was_begun(bench: Bench) {
+async fn evaluation_of_a_meanwhile_expired_day_is_refused(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let applied = bench.evaluation(1).await.unwrap().0.applied;
@@ -95,7 +95,7 @@ async fn an_evaluation_is_refused_when_its_day_was_marked_since_it_was_begun(ben
     assert!(text.contains("expected 3 segments of day#2026-06-01/o/00 from 1 up to 3, read 0"), "{text}");
 }
 
-async fn a_rebuild_replaces_an_evaluation_of_an_expired_day_that_covers_less(bench: Bench) {
+async fn rebuild_replaces_less_complete_evaluation_of_expired_day(bench: Bench) {
     bench.append(Kind::Predictions, 1, &["v0".into()]).await;
     bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
     // An interrupted rebuild has the first part, a worker all of it.
@@ -116,7 +116,7 @@ async fn a_rebuild_replaces_an_evaluation_of_an_expired_day_that_covers_less(ben
     assert_eq!(bench.verify().await.faults, Vec::<String>::new());
 }
 
-async fn verify_tells_an_expired_day_whose_projections_do_not_agree(bench: Bench) {
+async fn verify_reports_inconsistent_projections_of_expired_day(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let (head, states) = bench.evaluation(1).await.unwrap();

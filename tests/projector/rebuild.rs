@@ -29,18 +29,18 @@ use crate::bench::Bench;
 
 on_both_engines!(
     Bench::on:
-    a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps,
-    a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it,
-    a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out,
-    a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back,
-    an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out,
+    rebuild_finishes_while_the_log_keeps_growing,
+    rebuild_missing_a_segment_keeps_old_version,
+    stopped_rebuild_finishes_after_skipping_damaged_segment,
+    stopped_rebuild_finishes_after_restoring_damaged_segment,
+    stopped_erasure_finishes_after_skipping_damaged_segment,
 );
 
 fn pace() -> Pace {
     Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-07-01T00:00:00Z")) }
 }
 
-async fn a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps(bench: Bench) {
+async fn rebuild_finishes_while_the_log_keeps_growing(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let appended = Arc::new(AtomicU64::new(3));
@@ -72,7 +72,7 @@ async fn a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps(benc
     assert_eq!((report.faults.as_slice(), report.behind, report.segments), ([].as_slice(), 0, appended + 3));
 }
 
-async fn a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it(bench: Bench) {
+async fn rebuild_missing_a_segment_keeps_old_version(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     let lost = key::segment(&bench.log(Kind::Predictions), 2);
@@ -113,7 +113,7 @@ async fn counted(bench: &Bench) -> (usize, usize) {
     (found.workspaces[0].dead_letters, found.workspaces[0].skipped)
 }
 
-async fn a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out(bench: Bench) {
+async fn stopped_rebuild_finishes_after_skipping_damaged_segment(bench: Bench) {
     stopped(&bench).await;
     let letter = letters(&bench).await.remove(0);
     assert!(matches!(retry::segment(&*bench.table, &letter).await, Ok(Retried::Refused(_))));
@@ -126,7 +126,7 @@ async fn a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out(bench
     assert_eq!((report.faults, report.behind), (vec![], 0));
 }
 
-async fn a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back(bench: Bench) {
+async fn stopped_rebuild_finishes_after_restoring_damaged_segment(bench: Bench) {
     let whole = stopped(&bench).await;
     bench.table.put(whole, Condition::Exists).await.unwrap();
     let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back
     assert_eq!((report.faults, report.behind, report.skipped), (vec![], 0, 0));
 }
 
-async fn an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out(bench: Bench) {
+async fn stopped_erasure_finishes_after_skipping_damaged_segment(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
     bench.damage(2).await;

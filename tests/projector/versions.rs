@@ -13,10 +13,10 @@ use crate::{
 
 on_both_engines!(
     Bench::on:
-    what_a_newer_version_wrote_waits_for_a_reader_that_knows_it,
+    newer_segment_waits_for_a_newer_reader,
 );
 
-async fn what_a_newer_version_wrote_waits_for_a_reader_that_knows_it(bench: Bench) {
+async fn newer_segment_waits_for_a_newer_reader(bench: Bench) {
     bench.append_some().await;
     let log = bench.log(event::Kind::Predictions);
     let newest = key::segment(&log, 3);

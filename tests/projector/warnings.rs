@@ -13,11 +13,11 @@ use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
-    status_says_that_no_outcome_is_positive_and_which_fit_no_prediction,
-    logs_that_are_ahead_of_the_clock_are_found,
+    status_warns_of_unmatched_and_never_positive_outcomes,
+    logs_ahead_of_the_clock_are_found,
 );
 
-async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(bench: Bench) {
+async fn status_warns_of_unmatched_and_never_positive_outcomes(bench: Bench) {
     let warnings = async || {
         let found = status(&*bench.table, &bench.catalog, at("2026-06-02T00:00:00Z")).await.unwrap();
         found.workspaces.into_iter().next().unwrap().warnings
@@ -50,7 +50,7 @@ async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(ben
 }
 
 /// All events are marked as appended at the beginning of 2 June.
-async fn logs_that_are_ahead_of_the_clock_are_found(bench: Bench) {
+async fn logs_ahead_of_the_clock_are_found(bench: Bench) {
     bench.append(Kind::Predictions, 1, &["v0".into()]).await;
     let ahead = async |now: &str| ahead(&*bench.table, bench.id(), at(now)).await.unwrap();
     let by = Duration::from_secs(60 * 60);

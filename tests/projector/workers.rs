@@ -91,7 +91,7 @@ pub(super) fn start_with(table: &Arc<dyn Table>, options: Options) -> Running {
 /// One read a log and one beyond the last, one for the state of rollups and evaluations, and one for the active version; however
 /// many segments the logs have. For the latest days alone it is one read if nothing was appended to them.
 #[tokio::test]
-async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
+async fn sweep_of_folded_logs_reads_one_key_each() {
     const DAYS: u32 = 20;
     const LANES: u8 = 2;
     let fresh = Fresh::sqlite(Clock::system());
@@ -137,7 +137,7 @@ async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
 
 /// On an engine with paid writes, a day of many segments waits for more than one.
 #[tokio::test]
-async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
+async fn trickle_folds_wait_where_writes_are_paid() {
     let fresh = Fresh::sqlite(Clock::system());
     let table = Arc::clone(&fresh.table);
     let workspace = registered(&table).await;
@@ -176,7 +176,7 @@ async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
 
 /// A sweep at the start finds a lane without a change in the feed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_worker_takes_over_from_another_that_stops_or_dies() {
+async fn worker_takes_over_from_stopped_or_dead_one() {
     let fresh = Fresh::sqlite(Clock::system());
     let table = Arc::clone(&fresh.table);
     let workspace = registered(&table).await;
@@ -212,7 +212,7 @@ async fn one_worker_takes_over_from_another_that_stops_or_dies() {
 
 /// A segment that makes its reader panic becomes a dead letter. Its log stops there; other logs and days, and the process, go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_segment_that_panics_is_a_dead_letter_and_all_else_goes_on() {
+async fn panicking_segment_becomes_dead_letter_without_stopping_others() {
     let fresh = Fresh::sqlite(Clock::system());
     let plain = Arc::clone(&fresh.table);
     let workspace = registered(&plain).await;

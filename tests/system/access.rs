@@ -28,7 +28,7 @@ fn what_others_reach_starts_with_a_token_only() {
 
 /// A page of another site may have its name lead to this machine (DNS rebinding).
 #[test]
-fn who_asks_nobody_answers_under_no_name_of_other_sites() {
+fn open_service_refuses_foreign_host_names() {
     let place = Place::sqlite();
     let under = |service: &Service, name: &str| {
         let headers = [("Host", name), ("Content-Type", "application/json")];
@@ -51,7 +51,7 @@ fn who_asks_nobody_answers_under_no_name_of_other_sites() {
 }
 
 #[test]
-fn a_service_with_a_preset_token_takes_that_one_and_those_that_it_makes() {
+fn preset_token_works_beside_created_ones() {
     let place = Place::sqlite();
     let preset = run_ok(&place, &["token", "generate"]).trim().to_owned();
     let service = Running::start(&place, &[], &[("ALMANAC_ADMIN_TOKEN", &preset)]);
@@ -76,7 +76,7 @@ fn a_service_with_a_preset_token_takes_that_one_and_those_that_it_makes() {
 }
 
 #[test]
-fn a_token_shows_when_it_is_made_and_nowhere_else() {
+fn token_is_shown_only_at_creation() {
     let place = Place::sqlite();
     let token = run_ok(&place, &["init"]).trim().to_owned();
     assert!(token.starts_with("alm_"), "the answer is the token alone");
@@ -107,7 +107,7 @@ fn a_token_shows_when_it_is_made_and_nowhere_else() {
 }
 
 #[test]
-fn a_service_with_a_certificate_is_asked_over_tls() {
+fn service_with_certificate_speaks_tls() {
     let (place, folder) = (Place::sqlite(), tempfile::tempdir().unwrap());
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let write = |name: &str, text: String| {
@@ -130,7 +130,7 @@ fn a_service_with_a_certificate_is_asked_over_tls() {
 }
 
 #[test]
-fn every_answer_is_hardened_and_every_refusal_has_the_id_of_its_request() {
+fn answers_are_hardened_and_refusals_carry_request_ids() {
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);
     for path in ["/healthz", "/openapi.json", "/v1/workspaces/no/where", "/nowhere"] {
@@ -157,7 +157,7 @@ fn every_answer_is_hardened_and_every_refusal_has_the_id_of_its_request() {
 }
 
 #[test]
-fn a_service_that_is_open_closes_with_the_first_token() {
+fn open_service_closes_with_first_token() {
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);
     assert_eq!(get(&service, "/v1/workspaces", None).status, 200);

@@ -173,7 +173,7 @@ fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
 }
 
 #[test]
-fn killed_projectors_end_at_the_fold_of_the_log() {
+fn killed_projectors_converge_to_fold_of_log() {
     for seed in [1, 2] {
         kill_while_events_arrive(&Place::sqlite(), seed, rounds(ROUNDS_ON_SQLITE));
     }
@@ -183,7 +183,7 @@ mod dynamodb_local {
     use super::{Place, ROUNDS_ON_DYNAMODB_LOCAL, kill_while_events_arrive, rounds};
 
     #[test]
-    fn killed_projectors_end_at_the_fold_of_the_log() {
+    fn killed_projectors_converge_to_fold_of_log() {
         kill_while_events_arrive(&Place::dynamodb_local(), 3, rounds(ROUNDS_ON_DYNAMODB_LOCAL));
     }
 }

@@ -17,7 +17,7 @@ fn says(data: &std::path::Path, args: &[&str], said: &mut String) {
 }
 
 #[test]
-fn bad_input_gets_one_line_and_exit_code_2() {
+fn bad_input_gives_one_line_and_code_2() {
     let data = tempfile::tempdir().unwrap();
     let mut said = String::new();
     let window = ["--from", "2013-06-01", "--to", "2013-06-30"];
@@ -75,7 +75,7 @@ fn bad_input_gets_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_file_that_is_no_table_of_ours_is_refused() {
+fn foreign_data_file_is_refused() {
     let data = tempfile::tempdir().unwrap();
     std::fs::write(data.path().join("almanac.db"), "something else entirely").unwrap();
     let mut said = String::new();

@@ -112,7 +112,7 @@ fn the_table_is_read_item_by_item(place: &Place) {
 }
 
 #[test]
-fn commands_take_an_entity_from_its_creation_to_its_end() {
+fn commands_manage_an_entity_through_its_life() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     run_ok(&place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
@@ -201,7 +201,7 @@ fn a_counter_counts_up_and_down(place: &Place) {
 }
 
 #[test]
-fn people_and_roles_are_on_the_pages_of_both_sides() {
+fn members_and_roles_show_on_both_pages() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     for (kind, name) in [("user", "ann"), ("group", "lenders"), ("system", "nightly")] {
@@ -233,7 +233,7 @@ fn people_and_roles_are_on_the_pages_of_both_sides() {
 }
 
 #[test]
-fn a_change_over_http_is_refused_when_somebody_was_quicker() {
+fn stale_change_over_http_is_refused() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     let json_type = ("Content-Type", "application/json");
@@ -290,7 +290,7 @@ fn a_change_over_http_is_refused_when_somebody_was_quicker() {
 }
 
 #[test]
-fn an_audit_as_a_table_says_which_days_it_is_of() {
+fn audit_table_states_its_window() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     let says_days = |more: &[&str]| {

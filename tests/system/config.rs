@@ -32,7 +32,7 @@ fn says(folder: &Path, variables: &[(&str, &str)], args: &[&str], said: &mut Str
 }
 
 #[test]
-fn flags_go_over_the_environment_over_the_file_over_defaults() {
+fn flags_override_environment_file_and_defaults() {
     let folder = tempfile::tempdir().unwrap();
     let mut said = String::new();
     says(folder.path(), &[], &["config", "show"], &mut said);
@@ -62,7 +62,7 @@ fn flags_go_over_the_environment_over_the_file_over_defaults() {
 }
 
 #[test]
-fn a_wrong_configuration_gets_one_line_and_exit_code_2() {
+fn wrong_configuration_gives_one_line_and_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let mut said = String::new();
     let list = ["workspace", "list"];
@@ -83,7 +83,7 @@ fn a_wrong_configuration_gets_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_file_is_made_twice_described_and_deleted_by_its_name() {
+fn table_file_can_be_created_described_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let mut said = String::new();
     let on_file = |args: &[&'static str]| [&["--store", "sqlite:kept/log.db"], args].concat();
@@ -114,7 +114,7 @@ fn a_file_is_made_twice_described_and_deleted_by_its_name() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_neither_described_nor_deleted() {
+fn foreign_file_is_neither_described_nor_deleted() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "something else entirely").unwrap();
     let mut said = String::new();
@@ -126,7 +126,7 @@ fn a_file_of_somebody_else_is_neither_described_nor_deleted() {
 }
 
 #[test]
-fn a_dynamodb_that_is_not_there_is_told_at_start() {
+fn missing_dynamodb_is_reported_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let keys = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
     // Nobody listens on port 1.

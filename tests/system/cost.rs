@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::support::{Place, ndjson, on_both_engines, run, run_ok};
 
-on_both_engines!(a_workspace_is_measured_by_all_of_its_items);
+on_both_engines!(workspace_cost_covers_all_its_items);
 
 /// The counted items are those of `table scan`.
-fn a_workspace_is_measured_by_all_of_its_items(place: &Place) {
+fn workspace_cost_covers_all_its_items(place: &Place) {
     run_ok(place, &["demo", "--until", "2013-04-03"]);
     run_ok(place, &["workspace", "create", "other/one"]);
     let args = ["cost", "-w", "flights/nyc", "--gigabyte-month", "1000000000"];

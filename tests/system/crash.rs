@@ -62,7 +62,7 @@ fn kill_at(data: &Path, wanted: usize) -> bool {
 }
 
 #[test]
-fn a_killed_demo_that_is_run_again_ends_in_the_same_bytes() {
+fn rerun_of_killed_demo_yields_identical_bytes() {
     let undisturbed = tempfile::tempdir().unwrap();
     run_ok(undisturbed.path(), &UNTIL);
     let expected = contents(undisturbed.path());

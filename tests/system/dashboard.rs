@@ -4,7 +4,7 @@ use crate::support::{Place, Running};
 
 /// The files come with headers that keep a browser from loading or running anything else, and only when they changed.
 #[test]
-fn the_files_are_embedded_and_a_browser_keeps_them() {
+fn dashboard_files_are_embedded_and_cached() {
     let place = Place::sqlite();
     let service = Running::start(&place, &["--role", "query"], &[]);
     let page = service.get("/");

@@ -34,7 +34,7 @@ fn query(what: &str, from: &str, to: &str, more: &[&str]) -> Vec<Value> {
 
 /// The output about a part of the months names its end, and offers no later days.
 #[test]
-fn a_replay_up_to_a_day_tells_of_no_later_one() {
+fn partial_replay_mentions_no_later_day() {
     let data = tempfile::tempdir().unwrap();
     let printed = run_ok(data.path(), &["demo", "--until", "2013-06-15"]);
     assert!(printed.contains("Accuracy of v1, by week, 2013-04-01 to 2013-06-15:"), "{printed}");
@@ -74,7 +74,7 @@ fn every_event_is_counted_once() {
 }
 
 #[test]
-fn figures_are_drawn_on_the_terminal_and_as_an_image() {
+fn figures_are_plotted_on_terminal_and_as_image() {
     let plot = |more: &[&str]| {
         let window =
             ["-w", "flights/nyc", "--from", "2013-04-01", "--to", "2013-12-31", "--group-by", "month"];
@@ -187,7 +187,7 @@ fn joined_rows_give_the_same_accuracy() {
 }
 
 #[test]
-fn the_past_can_be_asked_for_as_it_was_known() {
+fn past_is_queryable_as_known_then() {
     let as_of = |time: &str| query("evaluations", "2013-06-14", "2013-06-14", &["--as-of", time]);
     let (morning, evening) = (as_of("2013-06-14T05:00:00Z"), as_of("2013-06-15T00:00:00Z"));
     assert_eq!(morning[0]["labelled"], 0, "nobody had arrived");
@@ -287,7 +287,7 @@ const REPORT: [&str; 9] = [
 
 /// Picture in the README, made by this command from the demo.
 #[test]
-fn the_picture_of_the_report_is_made_of_the_demo() {
+fn report_picture_matches_the_demo() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("report.svg");
     let more = ["--sections", "compared,expected,drift", "-o", image.to_str().unwrap()];
@@ -298,7 +298,7 @@ fn the_picture_of_the_report_is_made_of_the_demo() {
 }
 
 #[test]
-fn the_report_tells_who_won_what_drifted_and_what_was_expected() {
+fn report_shows_winner_drift_and_expectation() {
     let page = run_ok(demo().data.path(), &REPORT);
     let row = |kind: &str, from: &str, to: &str, more: &[&str]| query(kind, from, to, more);
     // Decision of v2's advantage over v1, from `head-to-head`.

@@ -13,10 +13,10 @@ use crate::{
 
 on_both_engines!(
     what_is_well_has_no_fault,
-    a_table_that_is_not_there_is_a_fault,
+    missing_table_is_a_fault,
     a_setting_that_is_refused_is_a_fault,
-    a_segment_that_cannot_be_read_is_a_fault,
-    a_clock_is_compared_with_that_of_the_table,
+    unreadable_segment_is_a_fault,
+    doctor_compares_clock_with_the_table,
 );
 
 /// Findings by check: level, observation, remedy.
@@ -88,7 +88,7 @@ fn place_is_file(place: &Place) -> bool {
     run_ok(place, &["table", "describe"]).contains("SQLite")
 }
 
-fn a_table_that_is_not_there_is_a_fault(place: &Place) {
+fn missing_table_is_a_fault(place: &Place) {
     run_ok(place, &["table", "create"]);
     let described = run_ok(place, &["table", "describe"]);
     let name = described.lines().find_map(|line| line.strip_prefix("table")).unwrap().trim().to_owned();
@@ -108,7 +108,7 @@ fn a_setting_that_is_refused_is_a_fault(place: &Place) {
 }
 
 /// Appends a day while no projector runs, damages its segment, and lets a projector find that.
-fn a_segment_that_cannot_be_read_is_a_fault(place: &Place) {
+fn unreadable_segment_is_a_fault(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
     run_ok(place, &["model", "create", "risk", "-w", "credit/prod", "--task", "regression"]);
     run_ok(place, &["release", "register", "v1", "--model", "risk", "-w", "credit/prod"]);
@@ -145,7 +145,7 @@ fn a_segment_that_cannot_be_read_is_a_fault(place: &Place) {
 }
 
 /// DynamoDB dates its answers; a file always has the clock of this machine.
-fn a_clock_is_compared_with_that_of_the_table(place: &Place) {
+fn doctor_compares_clock_with_the_table(place: &Place) {
     run_ok(place, &["table", "create"]);
     let folder = tempfile::tempdir().unwrap();
     let (library, wrong_by) = (clock::library(folder.path()), folder.path().join("clock"));

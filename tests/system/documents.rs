@@ -333,7 +333,7 @@ fn few_blocks_do_not_run() {
 }
 
 #[test]
-fn the_readme_is_short_and_names_one_command_that_tests() {
+fn readme_is_short_and_names_one_test_command() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.lines().count() <= 150, "{} lines", readme.lines().count());
     let commands: Vec<Block> =

@@ -25,7 +25,7 @@ fn shell(line: &str) -> Output {
 }
 
 #[test]
-fn each_exit_code_of_the_help_is_what_the_binary_gives() {
+fn exit_codes_of_help_match_the_binary() {
     let place = Place::sqlite();
     let mut seen = codes_of_help(&place);
     assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
@@ -54,7 +54,7 @@ fn each_exit_code_of_the_help_is_what_the_binary_gives() {
 }
 
 #[test]
-fn an_answer_that_nobody_takes_is_no_failure_and_one_that_no_disk_takes_is() {
+fn closed_pipe_succeeds_and_full_disk_fails() {
     let output = shell("set -o pipefail; \"$0\" completions zsh | head -n 1");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.stdout, b"#compdef almanac\n");
@@ -65,7 +65,7 @@ fn an_answer_that_nobody_takes_is_no_failure_and_one_that_no_disk_takes_is() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_may_grow_no_further_is_a_failure_and_kills_nothing() {
+fn file_size_limit_fails_the_command_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let output = shell(&format!("ulimit -f 1; \"$0\" --data {at} workspace create credit/prod"));
@@ -76,7 +76,7 @@ fn a_file_that_may_grow_no_further_is_a_failure_and_kills_nothing() {
 }
 
 #[test]
-fn a_service_that_is_asked_to_stop_ends_well() {
+fn service_stops_cleanly_on_request() {
     let place = Place::sqlite();
     // Even right after it has started to listen.
     for _ in 0..5 {

@@ -12,10 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, Running, almanac, ndjson, on_both_engines, register, run, run_ok};
 
-on_both_engines!(
-    a_killed_tail_goes_on_where_it_was_and_nothing_is_lost,
-    who_waits_over_http_is_answered_when_events_come,
-);
+on_both_engines!(killed_tail_resumes_without_losing_events, http_long_poll_answers_when_events_arrive,);
 
 const EVENTS: &str = "/v1/workspaces/credit/prod/predictions";
 const FOLLOW: &str = "/v1/workspaces/credit/prod/events/predictions";
@@ -77,7 +74,7 @@ fn event(line: &str) -> Option<Event> {
     Some((text("key"), text("day"), event["score"].as_f64().unwrap()))
 }
 
-fn a_killed_tail_goes_on_where_it_was_and_nothing_is_lost(place: &Place) {
+fn killed_tail_resumes_without_losing_events(place: &Place) {
     let service = Running::start(place, &[], &[]);
     register(&service);
     run_ok(place, &["workspace", "lanes", "credit/prod", "3"]);
@@ -146,7 +143,7 @@ fn a_killed_tail_goes_on_where_it_was_and_nothing_is_lost(place: &Place) {
     assert!(!run_ok(place, &["consumer", "list", "-w", "credit/prod"]).contains("billing"));
 }
 
-fn who_waits_over_http_is_answered_when_events_come(place: &Place) {
+fn http_long_poll_answers_when_events_arrive(place: &Place) {
     let service = Running::start(place, &[], &[]);
     register(&service);
     let cut_of = |answer: &crate::support::Answer| answer.header("almanac-cut").unwrap().to_owned();

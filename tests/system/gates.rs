@@ -24,7 +24,7 @@ fn registered(place: &Place) {
 }
 
 #[test]
-fn promotion_gates_are_set_and_asked_by_commands_and_over_http() {
+fn promotion_gates_work_by_command_and_http() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     let ok = |args: &[&str]| run_ok(&place, args);
@@ -91,7 +91,7 @@ fn promotion_gates_are_set_and_asked_by_commands_and_over_http() {
 }
 
 #[test]
-fn promotion_gates_that_cannot_be_are_refused_by_name() {
+fn invalid_promotion_gates_are_refused_by_name() {
     let place = Place::sqlite();
     registered(&place);
     for (args, why) in [

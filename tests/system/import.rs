@@ -8,7 +8,7 @@ use crate::support::{Located, Place, Service, almanac, ndjson, on_both_engines, 
 
 on_both_engines!(
     a_folder_with_files_without_rows_is_imported,
-    bad_rows_are_imported_from_the_file_of_rejects,
+    mended_rows_are_imported_from_rejects_file,
     a_body_without_rows_is_zero_rows,
     a_history_is_known_when_its_import_says,
 );
@@ -87,7 +87,7 @@ fn columns_and_times_are_mapped() {
 }
 
 #[test]
-fn bad_rows_refuse_the_whole_or_go_to_a_file() {
+fn bad_rows_fail_import_or_become_rejects() {
     let data = workspace();
     let file = data.path().join("some.ndjson");
     let bad = r#"{"key":"bad","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":7}"#;
@@ -157,7 +157,7 @@ fn a_folder_with_files_without_rows_is_imported(place: &Place) {
     assert!(imported(place, folder.path(), &[]).1.contains("2 appended"));
 }
 
-fn bad_rows_are_imported_from_the_file_of_rejects(place: &Place) {
+fn mended_rows_are_imported_from_rejects_file(place: &Place) {
     prepared(place);
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -279,7 +279,7 @@ fn what_options_name_is_filled_or_refused() {
 }
 
 #[test]
-fn a_key_below_zero_and_columns_with_commas_are_asked_for() {
+fn negative_keys_and_comma_columns_can_be_queried() {
     let data = workspace();
     let file = data.path().join("a.ndjson");
     let row = json!({ "key": -1, "predicted_at": "2026-06-01T04:30:00Z", "release": "v1",
@@ -293,7 +293,7 @@ fn a_key_below_zero_and_columns_with_commas_are_asked_for() {
 }
 
 #[test]
-fn texts_of_absent_values_are_told_or_left_out() {
+fn texts_for_absent_values_warn_or_become_null() {
     let data = workspace();
     let file = data.path().join("a.csv");
     let at = "2026-06-01T04:30:00Z,v1";
@@ -313,7 +313,7 @@ fn texts_of_absent_values_are_told_or_left_out() {
 
 /// Rows that were bad and are good now are stored; stored rows are not stored again.
 #[test]
-fn importing_a_file_again_stores_only_what_became_good_since() {
+fn reimport_stores_only_newly_valid_rows() {
     let data = workspace();
     let file = data.path().join("some.ndjson");
     let row = |key: &str, day: u32, release: &str| {
@@ -357,7 +357,7 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
 }
 
 #[test]
-fn an_import_that_was_killed_goes_on_where_it_ended() {
+fn killed_import_resumes_where_it_ended() {
     let data = workspace();
     let file = data.path().join("large.ndjson");
     fs::write(&file, rows(0..130_000)).unwrap();

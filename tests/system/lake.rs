@@ -22,7 +22,7 @@ const EVENTS: [&str; 3] = ["predictions", "outcomes", "releases"];
 const KILLS: u64 = 3;
 
 on_both_engines!(
-    closed_days_are_exported_once_and_late_ones_again,
+    closed_days_export_once_and_late_ones_again,
     a_sync_that_is_killed_ends_right,
     what_has_expired_stays_in_the_lake,
 );
@@ -132,7 +132,7 @@ pub(crate) fn late(place: &Place, day: &str, name: &str) {
     panic!("{day} was not evaluated again");
 }
 
-fn closed_days_are_exported_once_and_late_ones_again(place: &Place) {
+fn closed_days_export_once_and_late_ones_again(place: &Place) {
     demo(place);
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");

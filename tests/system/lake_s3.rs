@@ -54,7 +54,7 @@ fn without_order(tables: BTreeMap<&'static str, Days>) -> Vec<(&'static str, Str
 }
 
 #[test]
-fn a_lake_in_s3_is_that_of_a_folder() {
+fn lake_in_s3_equals_lake_in_folder() {
     let (place, bucket, folder) = (demo(), Bucket::new("fine"), tempfile::tempdir().unwrap());
     let to = bucket.at("lake");
     let dry = run_ok(&place, &["lake", "sync", "--to", &to, "-w", WORKSPACE, "--dry-run"]);
@@ -99,7 +99,7 @@ fn a_commit_that_another_program_put_first_stays() {
 }
 
 #[test]
-fn a_commit_whose_answer_is_lost_is_put_once() {
+fn commit_with_lost_answer_is_put_once() {
     let (place, bucket) = (demo(), Bucket::new("deaf"));
     let said = sync(&place, &bucket.at("lake"));
     assert!(said.contains("predictions: 4 days, version 3; 4 exported now and 0 again"), "{said}");
@@ -107,7 +107,7 @@ fn a_commit_whose_answer_is_lost_is_put_once() {
 }
 
 #[test]
-fn a_sync_to_s3_that_is_killed_ends_right() {
+fn killed_s3_sync_finishes_when_repeated() {
     let (place, whole, bucket) = (demo(), Bucket::new("fine"), Bucket::new("fine"));
     sync(&place, &whole.at("lake"));
     let to = bucket.at("lake");

@@ -206,7 +206,7 @@ fn new_run(service: &Service, name: &str) -> Value {
 }
 
 #[test]
-fn a_search_finds_each_run_once_and_is_answered_in_parts() {
+fn run_search_pages_find_each_run_once() {
     let (_place, service) = open_door();
     // All together they are more than a search keeps, and more than a page has room for.
     let value = "x".repeat(8_000);
@@ -273,7 +273,7 @@ fn runs_are_found_by_their_datasets() {
 }
 
 #[test]
-fn a_number_is_given_to_one_version_for_good() {
+fn version_number_is_never_given_twice() {
     let (place, service) = open_door();
     post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
     let create = |name: &str| {
@@ -301,7 +301,7 @@ fn a_number_is_given_to_one_version_for_good() {
 }
 
 #[test]
-fn a_run_that_is_deleted_takes_nothing_until_it_is_restored() {
+fn deleted_run_takes_nothing_until_restored() {
     let (_place, service) = open_door();
     let run = new_run(&service, "gone");
     let metric = json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
@@ -338,7 +338,7 @@ fn a_run_that_is_deleted_takes_nothing_until_it_is_restored() {
 }
 
 #[test]
-fn metrics_of_the_door_are_metrics_like_all_others() {
+fn mlflow_metrics_behave_like_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicI64::new(Timestamp::parse("2026-06-02T00:00:00Z").unwrap().micros()));
     let moved = Arc::clone(&now);

@@ -90,12 +90,12 @@ fn killed_and_run_again(to: impl Fn() -> Place) {
 }
 
 #[test]
-fn an_export_and_a_restore_that_are_killed_end_right() {
+fn killed_export_and_restore_finish_when_repeated() {
     killed_and_run_again(Place::sqlite);
 }
 
 #[test]
-fn a_restore_is_repeated_without_harm_and_overwrites_nothing() {
+fn repeated_restore_is_harmless_and_overwrites_nothing() {
     let (from, folder) = (filled(), tempfile::tempdir().unwrap());
     let out = folder.path().join("out");
     let exported = export(&from, &out);
@@ -126,7 +126,7 @@ fn a_restore_is_repeated_without_harm_and_overwrites_nothing() {
 }
 
 #[test]
-fn a_table_whose_restore_has_not_ended_is_refused_until_it_has() {
+fn table_of_unfinished_restore_is_refused() {
     let (from, folder) = (filled(), tempfile::tempdir().unwrap());
     let out = folder.path().join("out");
     export(&from, &out);
@@ -276,7 +276,7 @@ impl Drop for Stopping<'_> {
 }
 
 #[test]
-fn an_export_is_of_one_instant_while_events_arrive() {
+fn export_during_appends_is_of_one_instant() {
     copied_while_events_arrive(|place, folder, round| {
         let out: PathBuf = folder.join(round.to_string());
         let exported = export(place, &out);
@@ -288,7 +288,7 @@ fn an_export_is_of_one_instant_while_events_arrive() {
 }
 
 #[test]
-fn a_backup_is_of_one_instant_while_events_arrive_and_replaces_nothing() {
+fn backup_is_of_one_instant_and_replaces_nothing() {
     copied_while_events_arrive(|place, _, round| {
         let target = Place::sqlite();
         let Store::Sqlite(data) = target.store() else { panic!("it is a file") };
@@ -309,7 +309,7 @@ mod dynamodb_local {
     use super::*;
 
     #[test]
-    fn a_table_moves_there_and_back_with_the_same_bytes() {
+    fn table_round_trips_between_engines_with_equal_bytes() {
         let (from, folder) = (filled(), tempfile::tempdir().unwrap());
         let outs = ["one", "two", "three"].map(|name| folder.path().join(name));
         let (there, back) = (Place::dynamodb_local(), Place::sqlite());
@@ -332,7 +332,7 @@ mod dynamodb_local {
     }
 
     #[test]
-    fn an_export_and_a_restore_that_are_killed_end_right() {
+    fn killed_export_and_restore_finish_when_repeated() {
         killed_and_run_again(Place::dynamodb_local);
     }
 

@@ -19,8 +19,8 @@ use crate::{
 on_both_engines!(
     a_workspace_moves_beside_others,
     what_changed_of_a_workspace_comes_back,
-    a_workspace_is_restored_where_nobody_has_it_or_its_names,
-    what_a_killed_restore_left_is_no_part_of_the_workspace,
+    workspace_is_restored_only_where_names_are_free,
+    remains_of_killed_restore_stay_out_of_workspace,
 );
 
 const FLIGHTS: &str = "flights/nyc";
@@ -153,7 +153,7 @@ fn what_changed_of_a_workspace_comes_back(place: &Place) {
     all_as_the_log_says(place);
 }
 
-fn a_workspace_is_restored_where_nobody_has_it_or_its_names(place: &Place) {
+fn workspace_is_restored_only_where_names_are_free(place: &Place) {
     let (from, folder) = (filled(), tempfile::tempdir().unwrap());
     let out = folder.path().join("out");
     export(&from, &out, &[]);
@@ -193,7 +193,7 @@ fn digest(folder: &Path) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn what_a_killed_restore_left_is_no_part_of_the_workspace(place: &Place) {
+fn remains_of_killed_restore_stay_out_of_workspace(place: &Place) {
     let (from, folder) = (filled(), tempfile::tempdir().unwrap());
     let out: PathBuf = folder.path().join("out");
     let exported = export(&from, &out, &[]);

@@ -88,7 +88,7 @@ fn a_table_leaves_for_s3_and_comes_back() {
 }
 
 #[test]
-fn an_export_and_a_restore_of_s3_that_are_killed_end_right() {
+fn killed_s3_export_and_restore_finish_when_repeated() {
     let (from, bucket) = (filled(), Bucket::new("stuck"));
     let out = bucket.at("out");
     let mut process = with_s3(&from, &["export", "--to", &out]).stderr(Stdio::null()).spawn().unwrap();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::support::{Place, Running, on_both_engines, register};
 
-on_both_engines!(who_listens_hears_of_all_processes_and_holds_up_no_end);
+on_both_engines!(news_listener_hears_all_processes_without_delaying_shutdown);
 
 const PATH: &str = "/v1/workspaces/credit/prod";
 /// The number of streams that are begun until one says what is waited for.
@@ -48,7 +48,7 @@ fn hears(service: &Running, stream: &mut Stream, topic: &str) -> bool {
     false
 }
 
-fn who_listens_hears_of_all_processes_and_holds_up_no_end(place: &Place) {
+fn news_listener_hears_all_processes_without_delaying_shutdown(place: &Place) {
     let all = Running::start(place, &[], &[]);
     let writer = Running::start(place, &["--role", "ingest"], &[]);
     register(&writer);

@@ -378,7 +378,7 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
 }
 
 #[test]
-fn the_services_answer_the_methods_that_the_document_has() {
+fn services_answer_exactly_the_documented_methods() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     let (document, paths) = document(&service);
@@ -437,7 +437,7 @@ fn head_checks_a_query_and_reads_nothing() {
 }
 
 #[test]
-fn what_the_document_does_not_allow_is_refused_and_named() {
+fn undocumented_input_is_refused_by_name() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     let (document, paths) = document(&service);

@@ -37,7 +37,7 @@ fn stop(mut process: Child) -> String {
 }
 
 #[test]
-fn the_demo_ends_on_its_dashboard_in_a_browser() {
+fn demo_ends_by_opening_its_dashboard() {
     let (place, folder) = (Place::sqlite(), tempfile::tempdir().unwrap());
     let asked = folder.path().join("asked");
     for name in ["xdg-open", "open"] {
@@ -66,7 +66,7 @@ fn the_demo_ends_on_its_dashboard_in_a_browser() {
 }
 
 #[test]
-fn where_it_cannot_listen_it_says_so_before_the_work() {
+fn unusable_listen_address_is_reported_before_work() {
     let place = Place::sqlite();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

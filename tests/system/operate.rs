@@ -77,7 +77,7 @@ fn damaged_place() -> (Place, table::Item, String) {
 }
 
 #[test]
-fn a_segment_that_cannot_be_read_stops_only_its_log_until_it_is_skipped() {
+fn unreadable_segment_stops_only_its_log() {
     let (place, _, name) = damaged_place();
     let service = Service::start(&place);
     wait_for(&service, &[1, 2]);
@@ -128,7 +128,7 @@ fn service_verified(place: &Place) -> String {
 }
 
 #[test]
-fn a_segment_that_can_be_read_again_is_folded_by_a_retry() {
+fn restored_segment_is_folded_by_a_retry() {
     let (place, item, name) = damaged_place();
     let service = Service::start(&place);
     wait_for(&service, &[1, 2]);
@@ -146,7 +146,7 @@ fn a_segment_that_can_be_read_again_is_folded_by_a_retry() {
 }
 
 #[test]
-fn a_rebuild_runs_beside_the_service_and_deletes_the_old_version() {
+fn rebuild_beside_the_service_deletes_old_version() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     register(&service);
@@ -179,7 +179,7 @@ fn a_rebuild_runs_beside_the_service_and_deletes_the_old_version() {
 
 /// Asked over HTTP, the projector of the process carries an erasure out, in the loops that it has.
 #[test]
-fn a_key_is_erased_by_the_service_that_is_asked() {
+fn asked_service_carries_out_the_erasure() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     run_ok(
@@ -228,7 +228,7 @@ fn trickle(running: &Running, number: u8) {
 }
 
 #[test]
-fn small_segments_are_merged_unless_it_is_switched_off() {
+fn small_segments_are_merged_unless_disabled() {
     let place = Place::sqlite();
     let off = Running::start(&place, &["--compact", "off"], &[]);
     for args in [

@@ -94,7 +94,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_given_up() {
+fn stalled_request_body_is_given_up() {
     let place = place();
     let service = Service::start(&place);
     let mut slow = Slow::begin(&service, "a/one").once_read();
@@ -106,7 +106,7 @@ fn a_body_that_does_not_come_is_given_up() {
 }
 
 #[test]
-fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
+fn excess_uploads_are_refused_without_blocking_others() {
     let place = place();
     let service = Service::start(&place);
     let reading: Vec<Slow> =
@@ -134,7 +134,7 @@ fn is_answered(slow: &Slow) -> bool {
 }
 
 #[test]
-fn as_many_slow_uploads_as_there_are_slots_delay_no_other_one() {
+fn slow_uploads_in_all_slots_delay_no_other() {
     let place = place();
     let service = Service::start(&place);
     // More than what is read before a slot is asked for, in rows that are parsed as they come.
@@ -163,7 +163,7 @@ fn as_many_slow_uploads_as_there_are_slots_delay_no_other_one() {
 }
 
 #[test]
-fn bodies_of_mlflows_clients_come_through_the_same_gate() {
+fn mlflow_bodies_share_the_upload_limits() {
     let place = place();
     let service = Running::start(&place, &["--mlflow"], &[]);
     let door = |workspace: &str, does: &str| format!("/mlflow/{workspace}/api/2.0/mlflow/runs/{does}");

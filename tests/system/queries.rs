@@ -113,7 +113,7 @@ fn held_bytes(service: &Service) -> f64 {
 }
 
 #[test]
-fn clients_that_never_read_are_dropped_and_their_memory_comes_back() {
+fn idle_readers_are_dropped_and_free_memory() {
     let _alone = alone();
     const MOST_CLIENTS: usize = 20;
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn a_query_whose_client_has_gone_stops_reading() {
 }
 
 #[test]
-fn one_query_too_large_is_refused_while_small_ones_go_on() {
+fn oversized_query_is_refused_while_small_ones_run() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let table = filled(&folder);
@@ -197,7 +197,7 @@ fn one_query_too_large_is_refused_while_small_ones_go_on() {
 }
 
 #[test]
-fn too_many_queries_at_once_are_turned_away_until_one_ends() {
+fn excess_concurrent_queries_are_turned_away() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let hangs = Arc::new(AtomicBool::new(true));
@@ -226,7 +226,7 @@ fn too_many_queries_at_once_are_turned_away_until_one_ends() {
 
 /// The keys of the day alone take more than there is; they are read in partitions.
 #[test]
-fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
+fn day_exceeding_memory_is_evaluated_as_of_instant() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let table = filled(&folder);
@@ -282,7 +282,7 @@ fn raw(service: &Service, path: &str) -> String {
 }
 
 #[test]
-fn a_large_answer_comes_in_chunks_and_says_at_its_end_how_many_rows_it_has() {
+fn large_answer_is_chunked_with_row_count_trailer() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let service = Service::start_on(filled(&folder), streamed());
@@ -301,7 +301,7 @@ fn a_large_answer_comes_in_chunks_and_says_at_its_end_how_many_rows_it_has() {
 }
 
 #[test]
-fn an_answer_that_fails_while_it_is_sent_is_broken_off() {
+fn failing_answer_is_broken_off() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let last = format!("day#2026-06-01/p/{:02}/", LANES - 1);
@@ -321,7 +321,7 @@ fn an_answer_that_fails_while_it_is_sent_is_broken_off() {
 }
 
 #[test]
-fn a_stream_whose_client_goes_or_takes_nothing_gives_its_memory_back() {
+fn abandoned_or_stalled_stream_releases_its_memory() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let service = Service::start_on(filled_lanes(&folder, LANES), streamed());

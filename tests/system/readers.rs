@@ -150,7 +150,7 @@ fn appended(service: &Running, first: usize, is_enough: impl Fn(usize) -> bool) 
 }
 
 #[test]
-fn readers_of_everything_take_little_memory_also_when_some_stop() {
+fn readers_of_everything_take_little_memory_despite_stalls() {
     let _alone = alone();
     let rows = std::env::var("ALMANAC_READERS_ROWS").map_or(600_000, |text| text.parse().expect("a number"));
     let place = Place::sqlite();

@@ -146,7 +146,7 @@ fn both_doors_leave_the_same_of_a_release() {
 
 /// A release that was registered by mistake is deleted, and its name is free; the log keeps both registrations.
 #[test]
-fn a_release_that_no_event_used_is_deleted_and_made_again() {
+fn unused_release_can_be_deleted_and_recreated() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     support::register(&service);

@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, Place, Service, on_both_engines, register, run, run_ok};
 
-on_both_engines!(a_report_says_what_there_is_and_why_the_rest_is_missing);
+on_both_engines!(report_shows_available_data_and_explains_gaps);
 
 /// The number of times that a body is sent to an engine that is busy.
 const MAX_SENDS: usize = 10;
@@ -53,7 +53,7 @@ fn outcomes() -> String {
     (0..21).flat_map(day).collect()
 }
 
-fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
+fn report_shows_available_data_and_explains_gaps(place: &Place) {
     let service = Service::start(place);
     register(&service);
     let post = |kind: &str, body: &str| {

@@ -51,7 +51,7 @@ fn has(service: &Service, operation: &str) -> bool {
 }
 
 #[test]
-fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
+fn roles_share_work_and_answer_only_their_own() {
     let place = Place::sqlite();
     let all = described(&Service::start(&place));
     let started = ["ingest", "projector", "query"].map(|role| Running::start(&place, &["--role", role], &[]));
@@ -100,7 +100,7 @@ fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
 }
 
 #[test]
-fn a_process_that_does_not_serve_mlflow_says_so_at_its_start() {
+fn role_without_mlflow_warns_at_start() {
     let place = Place::sqlite();
     for (role, is_warned) in [("ingest", false), ("query", true)] {
         let log = Running::start(&place, &["--role", role, "--mlflow"], &[]).stop();
@@ -136,7 +136,7 @@ impl Layer for Breakable {
 }
 
 #[test]
-fn each_role_is_ready_when_it_can_do_its_own_work() {
+fn each_role_reports_readiness_for_own_work() {
     let folder = tempfile::tempdir().unwrap();
     let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
     let table = Arc::new(Breakable {
@@ -190,7 +190,7 @@ fn each_role_is_ready_when_it_can_do_its_own_work() {
 }
 
 #[test]
-fn health_tells_by_its_exit_code_and_says_when_nobody_answers() {
+fn health_command_reports_by_exit_code() {
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);
     service.get_until("/readyz", |answer| answer.status == 200);

@@ -24,12 +24,12 @@ mod dynamodb_local {
     }
 
     #[test]
-    fn the_demo_prints_the_same_tables_as_on_sqlite() {
+    fn flights_demo_prints_equal_tables_on_both_engines() {
         compare("flights", "flights/nyc", ["2013-04-01", "2013-04-08", "2013-04-12"]);
     }
 
     #[test]
-    fn the_demo_of_weather_prints_the_same_tables_as_on_sqlite() {
+    fn weather_demo_prints_equal_tables_on_both_engines() {
         compare("weather", "weather/nyc", ["2013-07-01", "2013-07-03", "2013-07-05"]);
     }
 }

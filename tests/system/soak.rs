@@ -216,7 +216,7 @@ fn assert_caught_up(world: &World) {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_while_services_are_killed() {
+fn killed_services_lose_and_double_nothing() {
     let _alone = alone();
     let seconds =
         std::env::var("ALMANAC_SOAK_SECONDS").map_or(60, |text| text.parse().expect("a number of seconds"));

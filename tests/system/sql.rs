@@ -7,10 +7,10 @@ use polars::prelude::{Column, DataFrame};
 use serde_json::{Value, json};
 
 on_both_engines!(
-    a_statement_is_answered_over_http_and_on_the_command_line,
-    some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
-    what_was_read_is_explained_over_http_and_on_the_command_line,
-    a_join_of_too_many_rows_is_refused_on_the_command_line_too,
+    statement_is_answered_over_http_and_command_line,
+    event_filters_work_over_http_and_command_line,
+    explanation_works_over_http_and_command_line,
+    command_line_refuses_join_of_too_many_rows,
     numbers_that_json_lacks_come_back,
     a_score_of_single_precision_reaches_its_threshold,
 );
@@ -19,7 +19,7 @@ const PATH: &str = "/v1/workspaces/credit/prod/sql";
 const STATEMENT: &str =
     "select key, tag.branch, score from predictions where day = '2026-06-01' order by score";
 
-fn a_statement_is_answered_over_http_and_on_the_command_line(place: &Place) {
+fn statement_is_answered_over_http_and_command_line(place: &Place) {
     let predictions = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9,"tags":{"branch":"north"}}
 {"key":"b","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.2}
 {"key":"c","predicted_at":"2026-06-02T04:30:00Z","release":"v1","score":0.6}
@@ -76,7 +76,7 @@ fn a_statement_is_answered_over_http_and_on_the_command_line(place: &Place) {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no table read_csv"));
 }
 
-fn some_of_the_events_are_asked_for_over_http_and_on_the_command_line(place: &Place) {
+fn event_filters_work_over_http_and_command_line(place: &Place) {
     let prediction = |n: u32| {
         let branch = if n.is_multiple_of(2) { "north, east" } else { "south" };
         let tags = json!({ "branch": branch });
@@ -133,7 +133,7 @@ fn some_of_the_events_are_asked_for_over_http_and_on_the_command_line(place: &Pl
 
 const OF_A_DAY: &str = "select key from predictions where day = '2026-06-01'";
 
-fn what_was_read_is_explained_over_http_and_on_the_command_line(place: &Place) {
+fn explanation_works_over_http_and_command_line(place: &Place) {
     let service = Service::start(place);
     register(&service);
     for day in ["2026-06-01", "2026-06-02"] {
@@ -182,7 +182,7 @@ fn what_was_read_is_explained_over_http_and_on_the_command_line(place: &Place) {
     assert_eq!(of(&run_ok(place, &line)), json!([1, 1, 1, 1]));
 }
 
-fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
+fn command_line_refuses_join_of_too_many_rows(place: &Place) {
     let service = Service::start(place);
     register(&service);
     let prediction = |n: u32| {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Place, Running, ndjson, on_both_engines, register, run_ok};
 
-on_both_engines!(a_rule_is_tried_as_the_command_line_does_and_nothing_is_written);
+on_both_engines!(rule_trial_matches_command_and_writes_nothing);
 
 const RULES: &str = "/v1/workspaces/credit/prod/alert-rules";
 
@@ -37,7 +37,7 @@ fn scene(service: &Running) -> Value {
     few
 }
 
-fn a_rule_is_tried_as_the_command_line_does_and_nothing_is_written(place: &Place) {
+fn rule_trial_matches_command_and_writes_nothing(place: &Place) {
     let service = Running::start(place, &[], &[]);
     let few = scene(&service);
     let tried = ask(&service, &of_june(&json!({ "name": "few" })));

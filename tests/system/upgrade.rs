@@ -16,7 +16,7 @@ use crate::support::{Located, Place, Running, block_on, on_both_engines, run, ru
 on_both_engines!(
     a_table_of_a_newer_almanac_is_refused,
     an_older_layout_stays_until_it_is_raised,
-    a_projector_of_an_older_almanac_is_replaced_first,
+    upgrade_requires_replacing_older_projectors_first,
 );
 
 const FLIGHTS: &str = "flights/nyc";
@@ -116,7 +116,7 @@ fn an_older_layout_stays_until_it_is_raised(place: &Place) {
     assert!(!run_ok(place, &["verify"]).contains("FAULT"));
 }
 
-fn a_projector_of_an_older_almanac_is_replaced_first(place: &Place) {
+fn upgrade_requires_replacing_older_projectors_first(place: &Place) {
     let table = older(place);
     let now = event::Clock::system().now();
     let beat = Item::new(key::worker("old-one")).with("v", 1).with("beat", 7).with("at", now.micros());

@@ -125,7 +125,7 @@ fn both_sets_live_in_one_place() {
 }
 
 #[test]
-fn the_sets_are_listed_and_an_unknown_one_is_refused() {
+fn demo_sets_are_listed_and_unknown_refused() {
     let data = tempfile::tempdir().unwrap();
     insta::assert_snapshot!(run_ok(data.path(), &["demo", "--list"]));
     for (args, said) in [

@@ -29,7 +29,7 @@ fn rate(heated: &Heated, spans: std::ops::Range<usize>) -> u64 {
 
 /// Whatever is throttled, refused and sent again: each batch that is acknowledged is there once, and is folded.
 #[test]
-fn what_partitions_throttle_is_sent_again_and_stored_once() {
+fn throttled_writes_are_resent_and_stored_once() {
     let load = Load { seconds: 40, ..LOAD };
     let heated = heat(1, load);
     assert_eq!(heated.violations, Vec::<String>::new());
@@ -53,7 +53,7 @@ fn lanes_take_more_from_the_first_second_on() {
 /// An event a second: a day that grows by less than a 64th rests between folds, so most events are folded with others; and in the end all
 /// are folded, as soon as the rest is over.
 #[test]
-fn a_trickle_is_folded_rarely_and_in_the_end_whole() {
+fn trickle_is_folded_rarely_but_completely() {
     let load = Load { lanes: 1, rows_per_second: 1, batch: 1, clients: 4, seconds: 3_000, ..LOAD };
     let heated = heat(3, load);
     assert_eq!(heated.violations, Vec::<String>::new());

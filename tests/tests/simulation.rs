@@ -102,7 +102,7 @@ fn what_a_clock_ahead_decides_is_decided_again() {
 /// With clocks of writers that disagree and jump, and lanes that change: the last event of a key by the order of
 /// commits is the one that counts, and what had been appended by a closed instant does not change.
 #[test]
-fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
+fn last_event_of_key_counts_despite_clock_skew() {
     let (mut lanes, mut refused, mut died, mut misplaced) = (std::collections::BTreeSet::new(), 0, 0, 0);
     let (mut withdrawn, mut handed) = (0, 0);
     for seed in 0..(seeds() / 20).max(4) {
@@ -124,7 +124,7 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
 
 /// Projectors that fail, die and get into each other's way decide once what each outcome without a date judges, and append it once.
 #[test]
-fn an_outcome_without_a_date_is_decided_and_appended_once() {
+fn undated_outcome_is_decided_and_appended_once() {
     let (mut came, mut judged, mut several, mut decisions, mut died) = (0, 0, 0, 0, 0);
     let seeds = (seeds() / 40).max(8);
     for seed in 0..seeds {
@@ -146,7 +146,7 @@ fn an_outcome_without_a_date_is_decided_and_appended_once() {
 /// Keys are erased while events of them come, projectors work and die, and so do those who erase: what is left is what was appended without what
 /// was erased, in the table and in all answers, as of now and as of then.
 #[test]
-fn what_is_erased_is_erased_of_all_of_the_past_and_nothing_else_changes() {
+fn erasure_covers_all_past_and_changes_nothing_else() {
     let (mut events, mut erased, mut refused, mut replayed, mut died) = (0, 0, 0, 0, 0);
     let seeds = (seeds() / 200).max(4);
     for seed in 0..seeds {
@@ -178,7 +178,7 @@ fn a_blind_decision_is_found() {
 
 /// A day that expires while it is evaluated in parts and rebuilt keeps the figures of all that was appended.
 #[test]
-fn what_expires_during_a_rebuild_keeps_its_whole_evaluation() {
+fn day_expiring_during_rebuild_keeps_whole_evaluation() {
     let seeds = (seeds() / 4).max(20);
     let (mut expired, mut parts) = (0, 0);
     for seed in 0..seeds {
@@ -206,7 +206,7 @@ fn a_short_read_is_found() {
 /// Projectors that die and take the lease from one another record each crossing once, and each came at least once under one id to receivers that
 /// miss it, lose answers and hang.
 #[test]
-fn each_crossing_is_recorded_once_and_posted_under_one_id() {
+fn crossings_record_once_and_post_under_one_id() {
     let seeds = (seeds() / 50).max(4);
     let (mut came, mut repeated, mut taken) = (0, 0, 0);
     for seed in 0..seeds {
@@ -250,7 +250,7 @@ fn planted_bugs_are_found() {
 
 /// A day that grows by many small segments is not read again for each of them.
 #[test]
-fn evaluating_a_growing_day_costs_at_most_three_passes() {
+fn growing_day_evaluation_takes_at_most_three_passes() {
     let (rows, evaluated) = tests::sim::grow(1_500);
     assert!(rows > 2_000);
     assert!((rows..=3 * rows).contains(&evaluated), "{evaluated} rows were joined for {rows}");

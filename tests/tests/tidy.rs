@@ -144,7 +144,7 @@ fn sql_is_named_only_in_its_engine() {
 }
 
 #[test]
-fn the_aws_sdk_is_named_only_in_its_engine() {
+fn aws_sdk_is_named_only_in_its_engine() {
     let elsewhere =
         lines_with(&["aws_sdk", "aws_config", "aws_smithy"], |path| !path.starts_with("dynamodb/src"));
     assert_eq!(elsewhere, NONE);
@@ -347,7 +347,7 @@ fn every_dependency_is_used() {
 }
 
 #[test]
-fn a_crate_is_named_where_a_path_begins_with_it() {
+fn crate_name_is_found_at_path_start() {
     assert!(names("    serde::de::from(a)", "serde") && names("use serde;", "serde"));
     assert!(names("#[derive(thiserror::Error)]", "thiserror"));
     for other in

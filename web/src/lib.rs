@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_denies_is_told_without_its_words() {
+    fn denied_store_access_is_reported_without_details() {
         let error =
             Error::new(ErrorKind::Denied, "item a / b: User: arn:aws:sts::1:assumed-role/query may not");
         let problem = Problem::from(error);

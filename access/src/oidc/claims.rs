@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_a_name_or_an_address_of_the_domain() {
+    fn name_claim_needs_valid_name_or_domain_address() {
         let named = |claims: Value, claim: &str, domain: Option<&str>| {
             read(claims, &settings(claim, domain)).map(|claims| claims.name)
         };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_is_named_by_a_claim_of_its_own() {
+    fn system_name_comes_from_system_claim() {
         let of_systems = OidcSettings { system_claim: Some("client".into()), ..settings("sub", None) };
         let found = |claims: Value| read(claims, &of_systems).map(|claims| (claims.name, claims.is_system));
         assert_eq!(found(json!({ "sub": "ann" })), Ok(("ann".to_owned(), false)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_names_and_as_many_as_can_be_looked_at() {
+    fn group_claim_is_deduplicated_and_bounded() {
         let groups = |groups: Value| {
             read(json!({ "sub": "ann", "groups": groups }), &settings("sub", None))
                 .map(|claims| claims.groups)

@@ -109,7 +109,7 @@ async fn verdict(oidc: &Oidc, bearer: &str) -> Result<(), Wrong> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bearer_is_good_or_what_is_wrong_with_it_is_said() {
+async fn bearer_token_verification_reports_its_fault() {
     let (_, oidc) = world(&[1, 2]);
     let good = signed("1", &claims(), 1);
     assert!(Oidc::is_alike(&good));
@@ -157,7 +157,7 @@ async fn a_bearer_is_good_or_what_is_wrong_with_it_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_header_talks_the_service_out_of_the_key_of_the_issuer() {
+async fn forged_token_header_cannot_replace_issuer_key() {
     let (_, oidc) = world(&[1]);
     let good = signed("1", &claims(), 1);
     let (rest, signature) = good.rsplit_once('.').unwrap();
@@ -195,7 +195,7 @@ async fn no_header_talks_the_service_out_of_the_key_of_the_issuer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_are_not_for_signatures_are_no_keys() {
+async fn keys_not_for_signatures_are_ignored() {
     for change in [json!({ "use": "enc" }), json!({ "key_ops": ["sign"] }), json!({ "alg": "ES256" })] {
         let (issuer, oidc) = world(&[2]);
         let mut jwk = serde_json::to_value(public(1, "1")).unwrap();
@@ -207,7 +207,7 @@ async fn keys_that_are_not_for_signatures_are_no_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_is_found_and_an_old_one_forgotten() {
+async fn key_rotation_finds_new_and_drops_old_keys() {
     let (issuer, oidc) = world(&[1]);
     assert_eq!(verdict(&oidc, &signed("1", &claims(), 1)).await, Ok(()));
     *issuer.keys.lock().unwrap() = vec![public(2, "2")];
@@ -224,7 +224,7 @@ async fn a_new_key_is_found_and_an_old_one_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_unknown_keys_asks_the_issuer_once_in_30_seconds() {
+async fn unknown_keys_query_issuer_once_per_30_seconds() {
     let (issuer, oidc) = world(&[1]);
     assert_eq!(verdict(&oidc, &signed("1", &claims(), 1)).await, Ok(()));
     let flood = async || {
@@ -241,7 +241,7 @@ async fn a_flood_of_unknown_keys_asks_the_issuer_once_in_30_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_good_for_a_day_while_the_issuer_is_away() {
+async fn cached_keys_last_a_day_without_issuer() {
     let (issuer, oidc) = world(&[1]);
     let good = signed("1", &claims(), 1);
     issuer.is_away.store(true, Ordering::SeqCst);
@@ -263,7 +263,7 @@ async fn keys_are_good_for_a_day_while_the_issuer_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_does_not_keep_the_keys_away() {
+async fn cancelled_request_does_not_cancel_key_fetch() {
     let (issuer, oidc) = world(&[1]);
     let good = signed("1", &claims(), 1);
     let mut begun = Box::pin(oidc.verify(&good, now()));
@@ -275,7 +275,7 @@ async fn a_request_that_is_given_up_does_not_keep_the_keys_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_asked_for_where_the_issuer_says_and_nowhere_else() {
+async fn invalid_issuer_discovery_document_fetches_no_keys() {
     #[derive(Debug)]
     struct Says(Value);
     impl Fetch for Says {

@@ -269,12 +269,12 @@ fn names(demand: &Demand) -> impl Iterator<Item = Place> {
 
 on_both_engines!(
     House::on:
-    every_role_may_do_what_the_table_says_and_sees_nothing_of_others,
+    each_role_has_exactly_its_listed_permissions,
     nobody_without_a_good_token_gets_in,
-    lists_and_feeds_have_only_what_the_caller_may_see,
+    lists_and_feeds_show_only_permitted_entries,
 );
 
-async fn every_role_may_do_what_the_table_says_and_sees_nothing_of_others(house: House) {
+async fn each_role_has_exactly_its_listed_permissions(house: House) {
     let mut tried = BTreeSet::new();
     for (method, path, demand) in house.routes() {
         for (name, token, given) in
@@ -365,7 +365,7 @@ async fn nobody_without_a_good_token_gets_in(house: House) {
     }
 }
 
-async fn lists_and_feeds_have_only_what_the_caller_may_see(house: House) {
+async fn lists_and_feeds_show_only_permitted_entries(house: House) {
     let called = |held: Option<Held>| {
         let is = |given: &Given| *given == held.map(|held| (Role::Reader, held));
         let (name, token, _) = house.callers.iter().find(|(_, _, given)| is(given)).unwrap();

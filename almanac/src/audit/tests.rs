@@ -254,7 +254,7 @@ on_both_engines!(
     House::on:
     every_route_that_changes_something_leaves_a_record,
     a_trail_is_read_page_by_page,
-    attempts_that_are_refused_are_recorded_once_for_each_caller_and_minute,
+    refused_attempts_are_recorded_once_per_caller_minute,
     a_deleted_workspace_keeps_its_trail,
 );
 
@@ -351,7 +351,7 @@ async fn a_trail_is_read_page_by_page(house: House) {
     assert!(columns.starts_with("at,principal,action,object,name,day,rows,before,after,"), "{columns}");
 }
 
-async fn attempts_that_are_refused_are_recorded_once_for_each_caller_and_minute(mut house: House) {
+async fn refused_attempts_are_recorded_once_per_caller_minute(mut house: House) {
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
     let (catalog, now) = (Catalog::new(Arc::clone(&house.table)), Clock::system().now());
     let bob = catalog.create(NewEntity::new("bob", New::User), now).await.unwrap().at();

@@ -91,7 +91,7 @@ fn what_was_given_goes_over_the_file() {
 }
 
 #[test]
-fn a_file_that_was_named_goes_in_the_place_of_the_default_one() {
+fn named_config_file_replaces_the_default() {
     let (folder, other) = (Folder::with(ALL_KEYS), Folder::with("region = 'us-east-1'"));
     let config =
         folder.resolve(Given { config: variable(&CONFIG, other.file()), ..Given::default() }).unwrap();
@@ -101,7 +101,7 @@ fn a_file_that_was_named_goes_in_the_place_of_the_default_one() {
 }
 
 #[test]
-fn paths_in_a_file_are_relative_to_its_folder() {
+fn config_file_paths_are_relative_to_its_folder() {
     for (store, expected) in
         [("sqlite:a/b.db", "FOLDER/a/b.db"), ("sqlite:./b.db", "FOLDER/b.db"), ("sqlite:/a/b.db", "/a/b.db")]
     {
@@ -113,7 +113,7 @@ fn paths_in_a_file_are_relative_to_its_folder() {
 }
 
 #[test]
-fn the_store_follows_the_data_folder_wherever_that_is_from() {
+fn default_store_follows_the_data_folder() {
     let folder = Folder::with("data = 'kept'");
     let kept = folder.0.path().join("kept/almanac.db");
     let config = folder.resolve(Given::default()).unwrap();
@@ -224,7 +224,7 @@ fn what_the_command_line_said_is_said_again() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_that_leads_nowhere_is_no_file_that_is_absent() {
+fn dangling_config_link_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let (link, to) = (folder.path().join("almanac.toml"), folder.path().join("gone.toml"));
     std::os::unix::fs::symlink(&to, &link).unwrap();

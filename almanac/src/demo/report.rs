@@ -108,7 +108,7 @@ mod tests {
     use crate::demo::set::SETS;
 
     #[test]
-    fn what_to_try_next_goes_to_the_same_store_and_address() {
+    fn suggested_commands_keep_store_and_address() {
         let listen = "127.0.0.1:9000".parse().unwrap();
         let lines = what_next(&SETS[0], None, "almanac --store sqlite:zz.db", listen);
         let commands = lines.lines().skip(1).step_by(2);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_clock_that_was_ahead_are_told() {
+    fn events_from_a_fast_clock_are_reported() {
         let log = |lane| LogId {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2026-06-01".parse().unwrap(),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_table_comes_with_what_to_do() {
+    fn table_problems_come_with_remedies() {
         let (findings, is_usable) =
             table(&vec![("engine", "DynamoDB".into()), ("problem", "it has no stream; turn it on".into())]);
         assert!(!is_usable);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_projector_that_is_gone_or_late_is_told() {
+    fn missing_or_late_projector_is_reported() {
         use Level::{Fault, Ok, Warning};
         let names = ["projector", "lag", "dead letters", "skipped", "sweeps"];
         let levels = |status: &Status| {

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_projector_is_not_dead_because_the_table_is_slow() {
+    async fn slow_table_does_not_make_projector_dead() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let table: Arc<dyn Table> = Arc::new(SqliteTable::open(&path, Clock::system()).unwrap());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_gives_no_answer_is_slow_and_lacks_no_rights() {
+    async fn timeout_is_reported_as_slow_not_missing_rights() {
         let never = within(std::future::pending()).await;
         let found = judge::permissions(&[("read", Ok(())), ("write", never)]);
         assert_eq!(found.what, "no write: there is no answer within 15 s");

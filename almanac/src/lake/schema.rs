@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_answers_where_readers_tell_them_apart_and_stay() {
+    fn column_names_stay_stable_and_unique_ignoring_case() {
         let mut schema = Schema::new();
         let columns = ["key", "score.late", "score.Late", "score.LATE", "tag.day", "DAY"];
         let columns = columns.map(|name| column(name, DataType::String));

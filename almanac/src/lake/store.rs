@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_is_put_once_and_as_a_whole_by_one_writer() {
+    async fn lake_files_are_put_once_by_one_writer() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("new/lake");
         let store = Folder::open(&root).unwrap();

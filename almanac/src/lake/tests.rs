@@ -17,13 +17,13 @@ use super::*;
 on_both_engines!(
     Scene::on:
     an_erased_day_is_exported_again,
-    erased_events_are_looked_for_once_with_since_where_the_table_has_no_day_before,
-    a_day_with_a_segment_that_cannot_be_read_is_written_once,
-    a_lost_history_leaves_the_lake_with_the_sync_after_the_restore,
-    another_erasure_of_as_many_events_is_another_one,
-    a_folder_of_another_workspace_is_left_as_it_is,
-    a_day_of_which_a_segment_is_missing_stays_as_it_was,
-    an_erasure_reaches_a_day_of_which_a_segment_is_missing,
+    sync_since_searches_erased_events_once,
+    day_with_unreadable_segment_is_written_once,
+    sync_after_restore_drops_lost_history,
+    different_erasures_of_equal_count_are_distinguished,
+    folder_of_another_workspace_is_left_unchanged,
+    lake_day_missing_a_segment_stays_unchanged,
+    erasure_reaches_day_with_missing_segment,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -89,7 +89,7 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     assert_eq!(sync(predictions).await, (2, 0, 0));
 }
 
-async fn erased_events_are_looked_for_once_with_since_where_the_table_has_no_day_before(scene: Scene) {
+async fn sync_since_searches_erased_events_once(scene: Scene) {
     for day in DAYS {
         let person = json!([{ "key": format!("person-{day}"), "predicted_at": format!("{day}T02:00:00Z"),
             "release": "v1", "score": 0.5 }]);
@@ -118,7 +118,7 @@ async fn erased_events_are_looked_for_once_with_since_where_the_table_has_no_day
     assert_eq!(sync_to(&scene, &later, predictions).await, (2, 0, 0));
 }
 
-async fn a_day_with_a_segment_that_cannot_be_read_is_written_once(scene: Scene) {
+async fn day_with_unreadable_segment_is_written_once(scene: Scene) {
     scene.predict_many(DAYS[0], "v1", 3, SENT).await;
     let other = json!([{ "key": "other", "predicted_at": format!("{}T02:00:00Z", DAYS[0]), "release": "v1", "score": 0.5 }]);
     scene.append(Kind::Predictions, other, SENT).await.unwrap();
@@ -162,7 +162,7 @@ async fn append(scene: &Scene, key: &str) {
     scene.append(Kind::Predictions, event, SENT).await.unwrap();
 }
 
-async fn a_lost_history_leaves_the_lake_with_the_sync_after_the_restore(scene: Scene) {
+async fn sync_after_restore_drops_lost_history(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
     for day in DAYS {
@@ -194,7 +194,7 @@ async fn a_lost_history_leaves_the_lake_with_the_sync_after_the_restore(scene: S
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
 }
 
-async fn another_erasure_of_as_many_events_is_another_one(scene: Scene) {
+async fn different_erasures_of_equal_count_are_distinguished(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
     let [one, other] = ["person-1", "person-2"].map(str::to_owned);
@@ -222,7 +222,7 @@ async fn another_erasure_of_as_many_events_is_another_one(scene: Scene) {
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
 }
 
-async fn a_folder_of_another_workspace_is_left_as_it_is(scene: Scene) {
+async fn folder_of_another_workspace_is_left_unchanged(scene: Scene) {
     scene.predict_many(DAYS[0], "v1", 3, SENT).await;
     let folder = tempfile::tempdir().unwrap();
     let args = SyncArgs {
@@ -252,7 +252,7 @@ async fn a_folder_of_another_workspace_is_left_as_it_is(scene: Scene) {
     assert!(!folder.path().join("predictions").exists());
 }
 
-async fn a_day_of_which_a_segment_is_missing_stays_as_it_was(scene: Scene) {
+async fn lake_day_missing_a_segment_stays_unchanged(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let sync = async |of| sync_to(&scene, folder.path(), of).await;
     let predictions = Of::Events(Kind::Predictions);
@@ -276,7 +276,7 @@ async fn a_day_of_which_a_segment_is_missing_stays_as_it_was(scene: Scene) {
 }
 
 /// An erasure applies even to a day that is kept because a segment is missing.
-async fn an_erasure_reaches_a_day_of_which_a_segment_is_missing(scene: Scene) {
+async fn erasure_reaches_day_with_missing_segment(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
     for key in ["person-1", "second", "third"] {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_segments_that_a_merged_item_holds_count_once() {
+    fn export_counts_merged_segments_once() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let log = |lane| LogId {
             workspace: workspace.clone(),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_table_that_changes_between_two_readings_is_refused() {
+    async fn table_changed_between_readings_is_refused() {
         for (most, is_good) in [(0, true), (1, false)] {
             let whole = Growing { readings: AtomicI64::new(0), most };
             let before = sum(&whole, None).await.unwrap();

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_knows_items_in_any_order_and_none_that_expires() {
+    fn checksum_ignores_order_and_expiring_items() {
         let item = |name: &str| Item::new(Key::new("p", name)).with("n", 1);
         let [a, b] = [item("a"), item("b")];
         assert_eq!(sum(&[a.clone(), b.clone()]), sum(&[b.clone(), a.clone()]));

@@ -57,7 +57,7 @@ fn text_is_text_whatever_it_says() {
 }
 
 #[test]
-fn a_page_stands_by_itself_and_can_be_read_without_seeing_it() {
+fn report_page_is_self_contained_and_accessible() {
     let text = page(&Head { title: "a".into(), facts: Vec::new() }, &[hostile()]);
     for elsewhere in ["http://", "https://", "src=\"", "url(", "@import", "<link"] {
         let found = text.replace("http://www.w3.org/2000/svg", "");
@@ -73,7 +73,7 @@ fn a_page_stands_by_itself_and_can_be_read_without_seeing_it() {
 }
 
 #[test]
-fn a_long_table_shows_its_last_rows_and_says_so() {
+fn long_report_table_shows_its_last_rows() {
     let mut section = Section::new("figures", "Figures");
     let mut grid = Grid::new("Figures by day", &["day", "n"]);
     grid.rows = (0..100).map(|row| vec![Cell::text(format!("day {row}")), Cell::count(row)]).collect();
@@ -163,7 +163,7 @@ async fn gate(scene: &Scene) {
 }
 
 #[tokio::test]
-async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
+async fn report_lists_crossings_and_worst_segments() {
     let scene = Scene::on(Engine::Sqlite).await;
     let new = NewDefinition {
         splits: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
@@ -233,7 +233,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
 
 /// A release that was live in the window but not at its end is no champion, in agreement with the table of live releases.
 #[tokio::test]
-async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
+async fn release_retired_in_window_is_no_champion() {
     let scene = Scene::on(Engine::Sqlite).await;
     let change = |action: &str, day: &str| {
         json!({ "release": "v1", "released_at": format!("{day}T00:00:00Z"), "model": "m", "action": action,
@@ -259,7 +259,7 @@ async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
 /// If later days reverse a decision, the page names the release that is better on its last day, and none while the bounds include
 /// zero.
 #[tokio::test]
-async fn who_is_better_is_told_by_the_last_day() {
+async fn report_names_better_release_by_last_day() {
     let scene = Scene::on(Engine::Sqlite).await;
     for number in 1..10 {
         let sure = if number <= 3 { [0.4, 0.9] } else { [0.9, 0.4] };

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_json_and_tokens_are_shown_to_nobody() {
+    fn items_render_as_json_without_token_secrets() {
         let item = Item::new(Key::new("p", "s")).with("n", 7).with("data", vec![1, 2, 3]);
         assert_eq!(
             Json::Object(object(&item)),

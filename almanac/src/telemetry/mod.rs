@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_that_fire_are_named_as_many_as_there_is_room_for() {
+    fn firing_rule_metrics_are_limited_in_number() {
         let rule = |rule: usize| FiringRule { workspace: "credit/prod".into(), rule: format!("r{rule}") };
         let text = firing_rules(&[rule(1), rule(2)]);
         let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

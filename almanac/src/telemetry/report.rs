@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_written_each_minute_and_tells_what_came_since_the_last() {
+    fn traffic_line_each_minute_reports_new_requests() {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let traffic = Arc::new(Traffic::default());

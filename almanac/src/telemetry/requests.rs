@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_taken_over_when_it_is_sane() {
+    fn valid_request_id_is_adopted() {
         let ids = Ids::new();
         let of = |given: Option<&str>| {
             let headers = given.map(|id| (REQUEST_ID, HeaderValue::from_str(id).unwrap()));

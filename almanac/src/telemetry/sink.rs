@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_counted_and_nothing_fails() {
+    fn unwritable_log_lines_are_counted_without_failure() {
         let mut sink = Sink::over(Full);
         for _ in 0..10 {
             sink.write_all(b"a line\n").unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_logs_does_not_wait_for_an_output_that_is_held() {
+    fn blocked_log_output_does_not_block_writers() {
         let (tell, held) = channel();
         let mut sink = Sink::over(Held(tell));
         sink.write_all(b"a line\n").unwrap();

@@ -100,7 +100,7 @@ async fn says(sender: &mut SendRequest<Empty<Bytes>>) -> String {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_taken_and_no_connection_is_dropped() {
+async fn certificate_reload_keeps_open_connections() {
     let (old, new) = (Pair::new(), Pair::new());
     let house = House::with(&old).await;
     let mut before = house.connect(&old).await.unwrap();
@@ -137,7 +137,7 @@ async fn bad_files_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_closed_and_holds_nothing_up() {
+async fn non_tls_connection_is_closed_without_blocking_others() {
     let pair = Pair::new();
     let house = House::with(&pair).await;
     // A client that sends nothing, and one that speaks plain HTTP.
@@ -152,7 +152,7 @@ async fn what_is_no_tls_is_closed_and_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_not_done_does_not_hold_up_the_end() {
+async fn unfinished_tls_handshake_does_not_delay_shutdown() {
     let pair = Pair::new();
     let house = House::with(&pair).await;
     let mut hello = Vec::new();
@@ -171,7 +171,7 @@ async fn a_handshake_that_is_not_done_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn files_that_do_not_go_together_are_refused_at_the_start() {
+async fn mismatched_certificate_and_key_are_refused() {
     let (one, other) = (Pair::new(), Pair::new());
     let folder = tempfile::tempdir().unwrap();
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));

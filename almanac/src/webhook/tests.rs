@@ -225,7 +225,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn what_a_receiver_answers_says_whether_it_took_it() {
+async fn receiver_status_decides_webhook_delivery_outcome() {
     let courier = courier(true, None);
     for (line, expected) in [
         ("200 OK", Posted::Taken),
@@ -244,7 +244,7 @@ async fn what_a_receiver_answers_says_whether_it_took_it() {
 }
 
 #[tokio::test]
-async fn a_hostile_receiver_is_not_listened_to_for_long() {
+async fn hostile_webhook_receiver_is_cut_off_soon() {
     let courier = courier(true, None);
     for (answers, is_taken) in [(Answers::Endless("200 OK"), true), (Answers::Endless("503 Busy"), false)] {
         let receiver = Receiver::that(answers).await;

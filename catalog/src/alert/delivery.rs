@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_come_ever_later_for_a_day_and_then_end() {
+    fn delivery_retries_back_off_and_end() {
         let (mut one, mut now, mut waits) = (delivery(), delivery().made_at, Vec::new());
         while one.state == DeliveryState::Pending {
             assert!(one.is_due(now));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_of_each_of_the_last_days_is_kept() {
+    fn greatest_lag_of_recent_days_is_kept() {
         let seen = |seconds| BTreeMap::from([(Kind::Predictions, seconds)]);
         let mut lags = Lags::default().with(day(0), &seen(5)).unwrap();
         assert_eq!(lags.with(day(0), &seen(4)), None);

@@ -37,7 +37,7 @@ fn why(body: AlertRuleBody) -> String {
 }
 
 #[test]
-fn a_rule_on_lag_is_of_a_workspace_and_above_some_seconds() {
+fn lag_rule_accepts_only_its_own_fields() {
     let lag = || AlertRuleBody { lag: Some("outcomes".into()), above: Some(60.0), ..body("behind") };
     AlertRule::of(lag(), Timestamp::default()).unwrap();
     let text = |text: &str| Some(text.to_owned());
@@ -59,7 +59,7 @@ fn a_rule_on_lag_is_of_a_workspace_and_above_some_seconds() {
 }
 
 #[test]
-fn a_day_is_judged_when_it_is_over_and_its_outcomes_have_come() {
+fn alert_day_is_due_once_over_and_mature() {
     let day: Day = "2026-06-10".parse().unwrap();
     let rule = AlertRule::of(full(), Timestamp::default()).unwrap();
     assert_eq!(rule.due(day), at("2026-06-14T00:00:00Z"));
@@ -72,7 +72,7 @@ fn a_day_is_judged_when_it_is_over_and_its_outcomes_have_come() {
 }
 
 #[test]
-fn only_what_rises_while_a_day_goes_on_is_judged_before_its_end() {
+fn only_rising_rules_are_judged_before_day_end() {
     let text = |text: &str| Some(text.to_owned());
     let many = AlertRuleBody { count: text("predictions"), above: Some(5.0), ..body("many") };
     let rises = |body: AlertRuleBody| AlertRule::of(body, Timestamp::default()).unwrap().only_rises();
@@ -88,7 +88,7 @@ fn only_what_rises_while_a_day_goes_on_is_judged_before_its_end() {
 }
 
 #[test]
-fn what_is_no_rule_is_refused_with_the_reason() {
+fn invalid_alert_rule_is_refused_with_reason() {
     let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
     let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
     AlertRule::of(count(), Timestamp::default()).unwrap();
@@ -157,7 +157,7 @@ fn column(column: &str, statistic: &str) -> AlertRuleBody {
 }
 
 #[test]
-fn rules_on_drift_columns_and_some_of_the_events_are_taken() {
+fn rules_on_drift_columns_and_filters_are_accepted() {
     let live = |body: AlertRuleBody| AlertRuleBody { model: text("m"), environment: text("e"), ..body };
     let drift = |column: &str| AlertRuleBody { drift: text(column), ..far() };
     for good in [
@@ -177,7 +177,7 @@ fn rules_on_drift_columns_and_some_of_the_events_are_taken() {
 }
 
 #[test]
-fn what_columns_are_not_is_refused_with_the_reason() {
+fn invalid_column_rule_is_refused_with_reason() {
     for (body, reason) in [
         (column("scores", "mean"), "`column` is a column of predictions"),
         (column("label", "mean"), "`statistic` of label is one of null_rate, not `mean`"),
@@ -193,7 +193,7 @@ fn what_columns_are_not_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_drift_is_not_is_refused_with_the_reason() {
+fn invalid_drift_rule_is_refused_with_reason() {
     for (body, reason) in [
         (AlertRuleBody { drift: text("scores"), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { drift: text("tag."), ..far() }, "`drift` is a column of predictions"),
@@ -222,7 +222,7 @@ fn what_drift_is_not_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_tags_and_maturity_are_not_is_refused_with_the_reason() {
+fn invalid_tag_or_maturity_rule_is_refused() {
     for (body, reason) in [
         (AlertRuleBody { tag: text("x=1"), release: text("v1"), ..count() }, "not counted by release"),
         (

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_tells_what_crossed_to_programs_and_to_people() {
+    fn webhook_body_serves_programs_and_people() {
         let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let webhook = |format| Webhook { format, ..Webhook::default() };
         let body = webhook(WebhookFormat::Json).body(&id, "credit/prod", &crossed());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_says_where_it_is_and_names_secrets() {
+    fn webhook_check_validates_address_and_secret_names() {
         let text = |text: &str| Some(text.to_owned());
         let good =
             Webhook { name: "oncall".into(), url: text("https://a.example/x?y=1"), ..Webhook::default() };

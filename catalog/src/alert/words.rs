@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_names_the_number_and_the_threshold() {
+    fn alert_text_names_value_and_threshold() {
         let text = |text: &str| Some(text.to_owned());
         let figure = AlertRuleBody {
             figure: text("auc"),

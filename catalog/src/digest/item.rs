@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_due_from_its_hour_on_and_not_for_long() {
+    fn digest_is_due_for_limited_time_from_hour() {
         let webhook =
             |digest: Option<&str>| Webhook { digest: digest.map(str::to_owned), ..Webhook::default() };
         let due =
@@ -154,7 +154,7 @@ mod tests {
     /// Somebody looks every few minutes while clocks change: each day is told of once and in order, and none is left out but where
     /// clocks move over midnight by UTC.
     #[test]
-    fn no_day_is_told_of_twice_whatever_clocks_do() {
+    fn daily_digests_never_repeat_across_clock_changes() {
         let text = |text: &str| Some(text.to_owned());
         for (zone, digest, most_left_out) in [
             ("Europe/Berlin", "07:00", 0),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_due_by_the_clocks_of_its_time_zone() {
+    fn digest_is_due_by_its_time_zone() {
         let due = |zone: &str, digest: &str, now: &str| {
             let text = |text: &str| Some(text.to_owned());
             let webhook = Webhook { digest: text(digest), time_zone: text(zone), ..Webhook::default() };

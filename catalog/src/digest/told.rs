@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_told_to_people_and_to_programs() {
+    fn digest_has_forms_for_people_and_programs() {
         let wanted = ":newspaper: *credit/prod*, 2026-06-01 to 2026-06-07: 120 predictions (+20%), 50 outcomes (+0%)\n\
             • churn (production): v2, 90 predictions (-10%), auc 0.75 of 40 judged, -0.05 from the week before\n\
             • 2 more are live\n:rotating_light: few: a < b";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn followers_are_named_on_as_many_pages_as_they_need() {
+    fn digest_followers_are_split_into_pages() {
         let at = Timestamp::parse("2026-06-08T07:00:00Z").unwrap();
         let due = |format| DueDigest {
             webhook: Webhook { name: "mail".into(), format, ..Webhook::default() },
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_week_of_a_model_has_what_is_of_it_alone() {
+    fn model_digest_contains_only_its_own_data() {
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
         let of = week().of_model(&other, "other", Weeks { last: 0, before: 0 });
         assert!(of.live.is_empty() && of.alerts.is_empty());

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_as_it_was_written_and_keeps_no_key_when_nothing_else_does() {
+    fn erasure_round_trips_and_drops_keys_when_closed() {
         let workspace = Id::new(Timestamp::default());
         let mut erasure = Erasure::new(
             &workspace,

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_are_known_once_on_as_many_pages_as_they_take() {
+    async fn erased_keys_are_stored_once_across_pages() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let workspace = Id::new(Timestamp::default());

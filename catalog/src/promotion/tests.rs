@@ -52,7 +52,7 @@ fn good() -> Measured {
 }
 
 #[test]
-fn each_gate_says_why_a_release_does_not_pass() {
+fn each_gate_explains_why_a_release_fails() {
     let gates = PromotionGates::read(&all()).unwrap().unwrap();
     let ok = [approval("production", "user:eve")];
     // Of 0.8 and 0.79 the difference is not 0.01 in binary, and yet it is taken.
@@ -82,7 +82,7 @@ fn each_gate_says_why_a_release_does_not_pass() {
 }
 
 #[test]
-fn gates_that_cannot_be_are_refused_with_the_name_of_the_field() {
+fn invalid_promotion_gates_are_refused_by_field() {
     let wrong = |change: fn(&mut PromotionGatesBody)| {
         let mut body = all();
         change(&mut body);
@@ -124,7 +124,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn gates_and_approvals_stand_in_the_items_of_a_model_and_a_release() {
+async fn gates_and_approvals_are_stored_with_their_entities() {
     let folder = tempfile::tempdir().unwrap();
     let table = SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap();
     let catalog = Catalog::new(Arc::new(table));

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_counts_for_the_release_on_its_side() {
+    fn arena_vote_counts_for_release_on_its_side() {
         let said =
             |release: &str| PredictionSaid { release: release.into(), label: None, score: None, value: None };
         let item = ReviewItem {

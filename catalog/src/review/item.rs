@@ -381,7 +381,7 @@ mod tests {
 
     /// A later program must read the items of an earlier one.
     #[test]
-    fn the_item_of_an_arena_of_version_1_stays_readable() {
+    fn arena_item_of_version_1_stays_readable() {
         let side = |text: &str| BTreeMap::from([("text".to_owned(), text.to_owned())]);
         let answer = ReviewAnswer { verdict: Verdict::Vote(Vote::Right), ..answered().answer.unwrap() };
         let item = ReviewItem { sides: Some([side("a"), side("b")]), answer: Some(answer), ..answered() };

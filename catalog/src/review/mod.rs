@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_review_that_cannot_be_is_refused_and_the_refusal_says_why() {
+    fn invalid_review_is_refused_with_reason() {
         assert!(spec().check().is_ok());
         let refused = |wrong: ReviewSpec| wrong.check().unwrap_err().to_string();
         let texts = [
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_that_cannot_be_is_refused_and_the_refusal_says_why() {
+    fn invalid_arena_is_refused_with_reason() {
         assert!(of_pairs(arena()).check().is_ok());
         let refused = |wrong: ReviewSpec| wrong.check().unwrap_err().to_string();
         let of = |arena: ArenaSpec| refused(of_pairs(arena));

@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_of_a_link_is_what_it_was() {
+    fn review_link_format_stays_unchanged() {
         let id = |text| Id::parse(text).unwrap();
         let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
         let at = ReviewItemId { workspace, review, number: 7 };

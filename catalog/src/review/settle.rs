@@ -289,7 +289,7 @@ mod tests {
     use crate::ReviewLease;
 
     #[test]
-    fn a_link_that_is_not_good_is_refused_alike_whether_there_is_another_one() {
+    fn invalid_review_link_is_refused_without_revealing_lease() {
         let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let lease = ReviewLease { reviewer: "user:ann".into(), until: at.plus_seconds(60), link: [7; 32] };
         let item = |lease| ReviewItem {

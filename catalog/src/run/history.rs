@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_read_from_the_first_segment_of_its_metrics() {
+    fn log_is_read_from_first_segment_of_metrics() {
         let value = |spans: &[&str]| LatestValue::noted(spans.iter().map(|text| Span::parse(text).unwrap()));
         let latest = |metrics: &[(&str, &[&str])]| Latest {
             metrics: metrics.iter().map(|(name, spans)| ((*name).to_owned(), value(spans))).collect(),

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_a_log_are_one_span_whatever_their_order() {
+    fn span_of_log_segments_ignores_their_order() {
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let all = [(day(1), 0, 3), (day(1), 0, 7), (day(1), 0, 5), (day(2), 1, 1)];
         for at in all {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_spans_are_joined_and_none_is_lost() {
+    fn oldest_spans_are_merged_without_loss() {
         let mut spans = Vec::new();
         let start: Day = "2026-01-01".parse().unwrap();
         let days: Vec<Day> = std::iter::successors(Some(start), |day| day.next()).take(200).collect();

@@ -49,7 +49,7 @@ fn names_of_columns_are_told_apart() {
 
 /// A pending outcome has the fields sent for an outcome without a date, unchanged.
 #[test]
-fn a_pending_outcome_has_all_that_is_sent_but_the_instant_of_its_prediction() {
+fn pending_outcome_has_sent_fields_except_prediction_time() {
     let sent = Kind::Outcomes.sent_fields().iter().filter(|field| field.name != "predicted_at");
     assert_eq!(sent.collect::<Vec<_>>(), Kind::Pending.fields().iter().collect::<Vec<_>>());
     let stored = Kind::Outcomes.sent_fields().iter().filter(|field| !UNDATED.contains(&field.name));

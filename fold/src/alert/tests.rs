@@ -27,7 +27,7 @@ fn run(rule: &Rule, values: &[Option<f64>]) -> (Vec<&'static str>, Vec<(usize, &
 }
 
 #[test]
-fn a_rule_waits_fires_and_is_resolved_only_when_the_number_has_come_back() {
+fn alert_resolves_only_past_its_clear_threshold() {
     let rule = Rule { clear: Some(0.15), for_days: 2, ..rule(Test::Above(0.2)) };
     let values = [0.3, 0.1, 0.3, 0.3, 0.18, 0.15, 0.1, 0.2].map(Some);
     let (states, crossings) = run(&rule, &values);
@@ -38,7 +38,7 @@ fn a_rule_waits_fires_and_is_resolved_only_when_the_number_has_come_back() {
 }
 
 #[test]
-fn a_day_without_data_neither_adds_to_a_row_nor_breaks_it() {
+fn alert_ignores_days_without_data() {
     let rule = Rule { for_days: 2, ..rule(Test::Above(0.2)) };
     let values = [None, Some(0.3), None, Some(0.3), None, Some(0.1), None, Some(0.1)];
     let (states, crossings) = run(&rule, &values);
@@ -57,7 +57,7 @@ fn a_number_of_too_few_events_is_none() {
 }
 
 #[test]
-fn a_change_is_measured_against_the_days_before_of_which_half_must_be_known() {
+fn change_needs_half_of_preceding_days_known() {
     let rule = rule(Test::Moved(3.0));
     let values = [Some(10.0), None, Some(11.0), None, Some(10.5), Some(30.0), Some(1.0)];
     let judged = replay(&rule, Standing::default(), &days(&values), 0);
@@ -134,7 +134,7 @@ proptest! {
 
     /// Compares the crossings with a naive search of the history.
     #[test]
-    fn a_rule_fires_after_as_many_days_in_a_row_as_it_says(values in values(), for_days in 1usize..4) {
+    fn alert_fires_after_required_consecutive_days(values in values(), for_days in 1usize..4) {
         let rule = Rule { clear: Some(0.15), for_days: for_days as u32, ..rule(Test::Above(0.2)) };
         let known: Vec<(usize, f64)> =
             values.iter().enumerate().filter_map(|(at, value)| Some((at, (*value)?))).collect();

@@ -112,7 +112,7 @@ fn a_side_with_nothing_says_nothing() {
 }
 
 #[test]
-fn names_that_a_side_does_not_keep_are_taken_together() {
+fn names_unkept_by_one_side_are_pooled() {
     let mut few = Bounded::<u64, 60>::default();
     ["a", "b"].iter().for_each(|name| few.add(name, &10));
     let mut many = Bounded::<u64, 60>::default();
@@ -131,7 +131,7 @@ fn names_that_a_side_does_not_keep_are_taken_together() {
 }
 
 #[test]
-fn unseen_names_are_told_by_how_often_they_occur() {
+fn unseen_names_are_ordered_by_frequency() {
     let counts = [("a", [5, 5]), ("b", [0, 2]), ("c", [0, 7]), ("d", [3, 0])];
     let names = Names::of_counts(counts.map(|(name, n)| (name.to_owned(), n)));
     assert_eq!(names.unseen(), [("c", 7), ("b", 2)]);
@@ -200,7 +200,7 @@ proptest! {
 
     /// Names that are not kept apart cause an error of at most their share.
     #[test]
-    fn names_that_are_not_kept_apart_hide_no_more_than_their_share(
+    fn pooled_names_hide_at_most_their_share(
         reference in prop::collection::btree_map(0u8..60, 1u64..50, 1..40),
         window in prop::collection::btree_map(0u8..60, 1u64..50, 1..40),
     ) {
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sketch_adds_no_more_than_the_error_that_it_names(reference in numbers(), window in numbers()) {
+    fn sketch_error_stays_within_its_stated_bound(reference in numbers(), window in numbers()) {
         let exact = Spread::of_numbers(&reference, &window);
         let all = || reference.iter().chain(&window).copied();
         let extremes = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));

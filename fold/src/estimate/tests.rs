@@ -84,7 +84,7 @@ fn expected_figures_are_those_of_the_reference() {
 }
 
 #[test]
-fn what_predictions_are_worth_is_that_of_the_reference() {
+fn estimated_prediction_value_matches_reference() {
     let read = |name: &str| -> Value {
         let path = format!("{}/../tests/reference/{name}", env!("CARGO_MANIFEST_DIR"));
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -214,7 +214,7 @@ fn class_reference() -> (Value, Vec<String>) {
 }
 
 #[test]
-fn expected_figures_of_classes_are_those_of_the_reference() {
+fn expected_class_figures_match_reference() {
     let (set, classes) = class_reference();
     let reference = class_cases(&set["reference"], &classes, true);
     let calibration = ClassCalibration::of(&reference).unwrap();
@@ -241,7 +241,7 @@ fn expected_figures_of_classes_are_those_of_the_reference() {
 }
 
 #[test]
-fn classes_without_a_score_or_a_truth_are_expected_of_nothing() {
+fn expected_class_figures_handle_missing_scores_and_outcomes() {
     let mut reference = ClassCases::default();
     // Scores, predicted class, truth.
     type Case = (&'static [(&'static str, f64)], &'static str, &'static str);
@@ -338,7 +338,7 @@ proptest! {
 
 /// Truth of classes drawn by calibrated scores lies within the band at its nominal rate.
 #[test]
-fn bands_of_classes_hold_as_often_as_they_say() {
+fn class_bands_cover_at_their_stated_rate() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let mut state = 11u64;
     let mut draw = || {

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_task_has_the_positive_class_and_the_rest() {
+    fn binary_task_has_positive_class_and_rest() {
         let task = Task::Binary { positive_label: "late".into() };
         let pairs = [("late", "late"), ("late", "on time"), ("early", "on time"), ("early", "lost")];
         let release = judged(task, &pairs);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_values_which_are_kept_does_not_depend_on_their_order() {
+    fn kept_values_do_not_depend_on_order() {
         let names: Vec<String> = (0..2 * MAX_COUNTED + 5_000).map(|n| format!("{n}")).collect();
         let kept = |names: &mut dyn Iterator<Item = &String>| {
             let mut counts = Counts::default();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_predicted_at_another_time_is_left_out() {
+    fn survey_omits_predictions_outside_its_time() {
         let segment = columns(vec![
             times("predicted_at", &[Some(0), Some(10), Some(19), Some(20)]),
             texts("tag.t", &[Some("before"), Some("a"), Some("b"), Some("after")], false),

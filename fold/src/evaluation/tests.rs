@@ -80,7 +80,7 @@ fn one_class_only() {
 }
 
 #[test]
-fn scores_that_are_no_probabilities_only_decide_the_class() {
+fn scores_beyond_probability_only_decide_the_class() {
     let rows = [Prediction { score: Some(2.5), ..predicted("binary", "a") }];
     let binary = binary(&judge(&rows, &[observed("a", Some("late"), None)]));
     assert_eq!((binary.judged, binary.confusion.tp, binary.scored, binary.brier), (1, 1, 0, None));
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn days_of_a_window_give_the_same_as_all_of_their_events(
+    fn daily_evaluations_add_up_to_whole_window(
         days in vec((vec(prediction(), 0..20), vec(outcome(), 0..10)), 1..4),
     ) {
         let mut evaluator = Evaluator::new(BTreeMap::new());
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn distinct_predictions_in_another_log_order_give_the_same(
+    fn evaluation_ignores_log_order_of_distinct_predictions(
         rows in vec((0.0..=1.0f64, any::<bool>()), 0..5)
             .prop_map(|rows| rows.into_iter().zip(["a", "b", "c", "d", "e"]).collect::<Vec<_>>())
             .prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
+fn evaluation_counts_unmatched_outcomes_and_repeated_predictions() {
     let row = |key, score| Prediction { score: Some(score), ..predicted("binary", key) };
     let predictions = [row("a", 0.9), row("a", 0.8), row("a", 0.7), row("b", 0.2), predicted("number", "c")];
     let of_instant = |key, at| Outcome { at: Some(at), ..observed(key, Some("late"), None) };
@@ -313,7 +313,7 @@ fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
 }
 
 #[test]
-fn each_day_of_a_window_is_judged_by_its_own_definition() {
+fn each_window_day_uses_its_own_definition() {
     let predictions = [Prediction { score: Some(0.4), ..predicted("binary", "a") }];
     let outcomes = [observed("a", Some("late"), None)];
     let (left, right) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
@@ -360,7 +360,7 @@ fn a_threshold_decides_the_class_and_is_told() {
 }
 
 #[test]
-fn when_no_outcome_is_positive_the_labels_are_named() {
+fn labels_are_named_when_no_outcome_is_positive() {
     const KEYS: [&str; 20] =
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
     const LABELS: [&str; 7] = ["g", "f", "e", "d", "c", "b", "a"];
@@ -375,7 +375,7 @@ fn when_no_outcome_is_positive_the_labels_are_named() {
 }
 
 #[test]
-fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
+fn large_evaluation_is_split_into_bounded_texts() {
     let release = |n: usize| ReleaseEvaluation {
         predictions: n as u64,
         mean_score: Some(n as f64 / 7.0),

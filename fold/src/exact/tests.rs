@@ -165,7 +165,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn terms_added_together_are_the_same_as_one_by_one(
+    fn batched_exact_sum_equals_single_additions(
         groups in vec((-1080i32..1020, vec((-1.0..1.0f64, 0i32..70), 0..20)), 0..6),
         edges in vec(finite(), 0..4),
     ) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn every_figure_has_a_name_of_its_own_and_a_rank_is_a_number() {
+fn figure_names_are_unique_and_rankings_numeric() {
     let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
     assert_eq!(names.len(), FIGURES.len());
     for figure in FIGURES {
@@ -36,7 +36,7 @@ fn logged_metrics_are_named_with_a_statistic() {
 }
 
 #[test]
-fn releases_are_ranked_by_figures_with_a_direction_only() {
+fn only_figures_with_direction_rank_releases() {
     let (figure, better) = AnyFigure::to_rank_by("brier", None).unwrap();
     assert_eq!((figure.name(), better), ("brier", Direction::Min));
     let (custom, better) = AnyFigure::to_rank_by("custom.cost", None).unwrap();
@@ -88,7 +88,7 @@ fn the_figures_are_documented() {
 }
 
 #[test]
-fn the_row_of_a_day_without_predictions_has_only_what_is_unmatched() {
+fn day_without_predictions_reports_only_unmatched() {
     let rows = |unmatched| {
         let evaluation = Evaluation { unmatched, ..Evaluation::default() };
         evaluation.rows().map(|row| (row.name.map(str::to_owned), row.unmatched)).collect::<Vec<_>>()

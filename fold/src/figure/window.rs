@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn days_add_up_to_what_all_their_rows_give() {
+    fn daily_figures_merge_into_whole_window() {
         let rows = [(0.9, true), (0.6, false), (0.3, false), (0.8, true), (0.1, true), (0.2, false)];
         let whole = day(&rows);
         let parts = [day(&rows[..2]), day(&rows[2..3]), day(&rows[3..])];

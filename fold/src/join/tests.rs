@@ -107,7 +107,7 @@ fn the_lane_and_the_sequence_decide_ties() {
 }
 
 #[test]
-fn what_is_withdrawn_is_as_if_it_had_never_been_sent() {
+fn withdrawn_predictions_count_as_never_sent() {
     let sent = [prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "b", 1)];
     let taken_back = |rows: &[Prediction]| testing::predictions(&[&sent[..], rows].concat(), true);
     let outcomes = testing::outcomes(&[outcome("a", None, 5), outcome("b", None, 5)], true);
@@ -130,7 +130,7 @@ fn what_is_withdrawn_is_as_if_it_had_never_been_sent() {
 }
 
 #[test]
-fn a_withdrawn_outcome_leaves_the_one_that_it_had_corrected() {
+fn withdrawn_correction_restores_the_earlier_outcome() {
     let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
     let [first, second, exact] = [outcome("a", None, 5), outcome("a", None, 6), outcome("a", Some(1), 7)];
     let judged = |rows: &[Outcome]| {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_widths_beyond_the_doubles_is_one_where_it_is_a_double() {
+    fn mean_interval_width_avoids_intermediate_overflow() {
         let found = judged(&[(Some(f64::MIN), Some(f64::MAX), 0.0), (Some(1.0), Some(1.0), 1.0)]);
         assert_eq!((found.inside, found.width), (2, Some(f64::MAX)));
         assert_eq!(judged(&[(Some(f64::MIN), Some(f64::MAX), 0.0)]).width, None);

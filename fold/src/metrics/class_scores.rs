@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_a_score_has_the_probability_zero() {
+    fn class_without_score_has_probability_zero() {
         let rows: [(&[_], _); 3] = [
             (&[("a", 0.9), ("b", 0.1)], "c"),
             (&[("a", 0.6), ("b", 0.4)], "a"),

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn more_classes_than_are_kept_have_no_mean_of_classes() {
+    fn classes_beyond_limit_have_no_macro_mean() {
         let rows: Vec<_> = (0..300).map(|n| (format!("class {n}"), format!("class {}", n / 2 * 2))).collect();
         let tally = tally(&rows);
         let classes = tally.classes();

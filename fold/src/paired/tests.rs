@@ -185,7 +185,7 @@ fn losses_that_are_equal_as_decimals_are_ties() {
 }
 
 #[test]
-fn differences_of_shares_lie_between_minus_one_and_one() {
+fn share_differences_stay_between_minus_one_and_one() {
     let met = vec![of_probabilities(1, true, [0.9, 0.1]), of_probabilities(2, true, [0.1, 0.1])];
     let [accuracy, _, brier, ..] = head_to_head(vec![met]).1[0].figures;
     for found in [accuracy, brier] {
@@ -195,7 +195,7 @@ fn differences_of_shares_lie_between_minus_one_and_one() {
 }
 
 #[test]
-fn what_has_no_probability_everywhere_is_measured_by_classes() {
+fn missing_probabilities_fall_back_to_class_measures() {
     let mut met = vec![of_probabilities(1, true, [0.9, 0.2]), of_probabilities(2, false, [0.6, 0.7])];
     met[1].sides[1].probability = None;
     assert_eq!(head_to_head(vec![met.clone()]).0, Measure::Accuracy);

@@ -16,7 +16,7 @@ fn tally(one: &str, other: &str, wins: [u64; 2], ties: u64) -> Tally {
 
 /// Strengths are compared with choix, and intervals with scipy.
 #[test]
-fn strengths_and_intervals_are_those_of_choix_and_scipy() {
+fn ranking_matches_choix_and_scipy() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/ranking.json");
     let cases: BTreeMap<String, Case> =
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -42,7 +42,7 @@ fn strengths_and_intervals_are_those_of_choix_and_scipy() {
 }
 
 #[test]
-fn who_wins_ranks_first_and_who_was_not_voted_on_is_not_ranked() {
+fn winner_ranks_first_and_unvoted_is_unranked() {
     let ranking =
         rank(&[tally("v1", "v2", [9, 1], 2), tally("v3", "v1", [2, 8], 0), tally("v4", "v1", [0, 0], 0)]);
     let names: Vec<&str> = ranking.releases.iter().map(|ranked| ranked.release.as_str()).collect();
@@ -62,7 +62,7 @@ fn who_wins_ranks_first_and_who_was_not_voted_on_is_not_ranked() {
 
 proptest! {
     #[test]
-    fn the_order_of_votes_and_of_names_in_a_pair_changes_nothing(
+    fn ranking_ignores_vote_and_pair_order(
         votes in vec((0_u8..5, 0_u8..5, 0_u64..50, 0_u64..50, 0_u64..20), 0..12),
     ) {
         let votes: Vec<_> = votes.into_iter().filter(|(one, other, ..)| one != other).collect();

@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_added_together_are_the_same_as_one_by_one(
+        fn batched_moments_equal_single_additions(
             numbers in vec(prop_oneof![4 => -1e3..1e3f64, 1 => -1e-30..1e30f64, 1 => proptest::num::f64::NORMAL | proptest::num::f64::ZERO | proptest::num::f64::SUBNORMAL], 0..60),
         ) {
             let (mut together, mut alone) = (Moments::empty(), Moments::empty());

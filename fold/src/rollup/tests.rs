@@ -58,7 +58,7 @@ fn texts_of(day: &Delta) -> Vec<String> {
 
 /// Columns handed over include some that no fold wants, unlike columns that were read.
 #[test]
-fn a_fold_looks_at_no_column_that_it_does_not_want() {
+fn fold_ignores_unwanted_columns() {
     use event::{Column, fields::FieldType};
 
     use crate::testing;

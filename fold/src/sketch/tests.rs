@@ -177,7 +177,7 @@ fn large_numbers_with_a_little_noise_have_quantiles() {
 }
 
 #[test]
-fn numbers_that_crowd_in_one_cell_are_told_so() {
+fn crowded_sketch_cell_reports_wide_quantile_bounds() {
     // No summary of a few KB that is the same in any grouping can do better; but the ranks show it.
     let wide = (-300..300).map(|power| 10f64.powi(power));
     let crowd = uniform(50_000).map(|x| 1e9 + x);

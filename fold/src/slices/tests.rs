@@ -142,7 +142,7 @@ fn of_scores(rows: &[Vec<(f64, u8)>; 2]) -> [Vec<(Prediction, &'static str)>; 2]
 }
 
 #[test]
-fn tests_of_scores_are_those_of_scipy_and_of_delong() {
+fn score_tests_match_scipy_and_delong() {
     let reference = reference();
     assert!(reference.scores.len() > 10 && reference.classes.len() > 2);
     let late = || Task::Binary { positive_label: "late".into() };
@@ -256,7 +256,7 @@ fn sample(figure: &str, days: &[ReleaseEvaluation]) -> Sample {
 }
 
 #[test]
-fn the_worst_slice_comes_first_with_p_values_of_the_reference() {
+fn worst_slice_ranks_first_with_reference_p_values() {
     let RankedSays { slices, says } = reference().ranked;
     let (right, n) = slices.iter().fold((0, 0), |sum, slice| (sum.0 + slice.1, sum.1 + slice.2));
     let whole = sample("accuracy", &[binary(right, n)]);
@@ -281,7 +281,7 @@ fn the_worst_slice_comes_first_with_p_values_of_the_reference() {
 }
 
 #[test]
-fn what_single_predictions_say_of_a_mean_adds_up_over_days() {
+fn slice_evidence_of_means_adds_up_over_days() {
     let rows = [
         ("a", Some(0.9), "late"),
         ("b", Some(0.8), "not"),

@@ -55,7 +55,7 @@ mod tests {
 
     /// Segments hold these names: they must not change.
     #[test]
-    fn the_name_of_a_batch_stays_what_it_is() {
+    fn batch_name_format_stays_stable() {
         let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let log = LogId {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_in_parts_is_known_by_its_last_segment_and_all_its_rows() {
+    fn split_batch_is_known_by_its_last_segment() {
         let budget = Budget::default();
         let mut recent = Recent::new(8, budget.clone());
         recent.note(&segment(8, &[(1, 0, 10), (2, 5, 5)]), at(0));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_was_stored_twice_is_seen_where_it_was_stored_last() {
+    fn batch_stored_twice_is_found_at_its_last() {
         let mut recent = Recent::new(5, Budget::default());
         recent.note(&segment(5, &[(1, 0, 10)]), at(0));
         recent.note(&segment(6, &[(1, 10, 5)]), at(0));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_back_is_remembered_is_known_by_time() {
+    fn recent_batches_know_how_far_back_they_reach() {
         let mut recent = Recent::new(8, Budget::of(0));
         assert!(!recent.reaches(at(7)));
         recent.note_time_before(&segment(7, &[]));

@@ -156,7 +156,7 @@ mod tests {
     proptest! {
         /// Strings of every length, many of which differ by a byte.
         #[test]
-        fn equal_strings_have_one_code_and_others_have_others(texts in prop::collection::vec("[ab]{0,20}", 0..200)) {
+        fn dictionary_codes_are_unique_per_string(texts in prop::collection::vec("[ab]{0,20}", 0..200)) {
             let (mut coder, mut codes) = (DictionaryBuilder::new(), HashMap::new());
             for text in &texts {
                 let code = match coder.find(text) {

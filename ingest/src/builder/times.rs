@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn local_times_are_read_in_their_zone_if_they_exist_once() {
+    fn local_times_are_read_if_unambiguous_in_zone() {
         let mut new_york = TimeReader::new(Some(chrono_tz::America::New_York), None).unwrap();
         let utc = |text| Ok(Timestamp::parse(text).unwrap().micros());
         assert_eq!(new_york.text("2013-06-01 00:30:00.5"), utc("2013-06-01T04:30:00.5Z"));

@@ -150,7 +150,7 @@ fn local_times_are_read_where_the_mapping_says() {
 }
 
 #[test]
-fn bad_rows_are_handed_out_and_the_good_ones_kept() {
+fn bad_rows_are_rejected_and_good_ones_kept() {
     let dir = tempfile::tempdir().unwrap();
     let good = |key: &str| {
         format!(r#"{{"key":"{key}","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}}"#)
@@ -215,7 +215,7 @@ fn with_bad_rows() -> DataFrame {
 }
 
 #[test]
-fn bad_rows_of_every_format_are_imported_once_corrected() {
+fn corrected_rejects_of_every_format_are_imported() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let mut frame = with_bad_rows();
@@ -267,7 +267,7 @@ fn bad_rows_of_every_format_are_imported_once_corrected() {
 }
 
 #[test]
-fn a_line_of_rejects_without_its_row_is_told() {
+fn reject_line_without_its_row_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.ndjson");
     fs::write(&path, "oops\n").unwrap();
@@ -333,7 +333,7 @@ fn one_column_fills_several_fields_in_every_format() {
 }
 
 #[test]
-fn a_field_that_is_a_feature_too_stays_a_field() {
+fn field_listed_as_feature_stays_a_field() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.csv");
     fs::write(&path, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,0.25\n").unwrap();
@@ -384,7 +384,7 @@ fn options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn a_column_that_no_row_has_is_told_with_the_nearest() {
+fn column_absent_from_all_rows_names_the_nearest() {
     let dir = tempfile::tempdir().unwrap();
     let row = json!({ "key": "a", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "score": 0.25, "truth": "x", "amount": 1 });
     let csv = "key,predicted_at,release,score,truth,amount\na,2013-06-01T04:30:00Z,v1,0.25,x,1\n".to_owned();
@@ -420,7 +420,7 @@ fn a_column_that_no_row_has_is_told_with_the_nearest() {
 }
 
 #[test]
-fn texts_may_stand_for_no_value_in_every_format() {
+fn null_texts_are_recognized_in_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let row = json!({ "key": "a", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "score": 0.25, "label": "NA", "value": "\\N", "tag.x": "NA" });
@@ -560,7 +560,7 @@ fn what_is_no_such_file_says_so() {
 }
 
 #[test]
-fn dictionaries_of_parquet_are_read_as_the_text_that_they_stand_for() {
+fn parquet_dictionaries_are_read_as_their_text() {
     let dir = tempfile::tempdir().unwrap();
     // Written by polars (Categorical, Enum) and by pyarrow (dictionary), as pandas does.
     let files = [&include_bytes!("data/categorical.parquet")[..], include_bytes!("data/dictionary.parquet")];
@@ -691,7 +691,7 @@ fn broken_parquet_is_refused_whatever_is_broken() {
 }
 
 #[test]
-fn columns_may_be_left_out_and_values_given_for_all_rows() {
+fn mapping_can_omit_columns_and_set_constant_values() {
     let dir = tempfile::tempdir().unwrap();
     let row =
         r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","score":0.5,"more":{"x":[1]},"tag.c":"UA"}"#;

@@ -238,7 +238,7 @@ fn pieces_that_follow_each_other_are_one_body() {
 }
 
 #[test]
-fn packed_text_that_ends_too_early_is_told_so() {
+fn truncated_compressed_text_is_reported() {
     let body = format!("{ROW}}}\n");
     for encoding in [Encoding::Gzip, Encoding::Zstd] {
         let bytes = packed(encoding, body.as_bytes());
@@ -262,7 +262,7 @@ fn packed_text_that_ends_too_early_is_told_so() {
 }
 
 #[test]
-fn an_event_may_name_itself_when_it_is_alone() {
+fn single_event_may_carry_its_own_id() {
     let event = |id: &str| format!("{ROW},\"event_id\":{id}}}");
     let batch = read(Format::Ndjson, event("\"a-1\"").as_bytes()).unwrap();
     assert_eq!(batch.event_id.as_deref(), Some("a-1"));

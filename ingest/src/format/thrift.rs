@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_of_lists_and_maps_take_a_byte() {
+    fn thrift_collection_booleans_take_one_byte() {
         assert_eq!(skipped(LIST, &[0x21, 1, 2, 9]), Some(3));
         assert_eq!(skipped(MAP, &[2, 0x12, 1, 2, 2, 1, 9]), Some(6));
         assert_eq!(skipped(STRUCT, &[0x11, 0x12, 0, 9]), Some(3), "those of fields take none");
     }
 
     #[test]
-    fn what_claims_more_elements_than_there_are_bytes_is_refused_at_once() {
+    fn overlong_element_count_is_refused_at_once() {
         // Too many to skip one after the other in finite time.
         let many = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
         for kinds in [0x11, 0x1c, 0xcc, 0x88] {

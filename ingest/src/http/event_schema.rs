@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_of_an_event_is_what_is_checked() {
+    fn event_schema_agrees_with_validation() {
         for kind in Kind::ALL {
             let schema = serde_json::to_value(event(kind)).unwrap();
             let schema = schema.pointer("/allOf/0").unwrap_or(&schema);

@@ -90,19 +90,19 @@ fn is_near(got: f64, expected: f64) -> bool {
 
 on_both_engines!(
     House::on:
-    a_large_append_is_made_up_for_before_the_next,
-    a_caller_that_sends_without_pause_takes_what_the_others_leave,
-    a_large_append_of_one_caller_keeps_no_other_waiting,
-    of_a_day_a_part_is_kept_for_those_who_used_less,
+    large_append_delays_the_next_by_its_excess,
+    greedy_caller_gets_only_the_rest_of_quota,
+    large_append_does_not_delay_other_callers,
+    daily_quota_reserves_a_part_for_late_callers,
     a_token_has_a_quota_of_its_own,
     a_request_is_not_refused_for_itself,
     processes_share_a_limit_within_a_fifth,
-    a_process_that_comes_or_dies_changes_what_the_others_have,
-    a_limit_of_a_day_is_that_of_all_processes_and_outlives_them,
+    quota_shares_follow_processes_that_come_and_go,
+    daily_quota_spans_processes_and_restarts,
     many_callers_are_counted_in_bounded_memory,
 );
 
-async fn a_large_append_is_made_up_for_before_the_next(house: House) {
+async fn large_append_delays_the_next_by_its_excess(house: House) {
     house.set("rows_per_second=100").await;
     let process = house.process(0);
     house.take(&process, "a", rows(1_000)).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_large_append_is_made_up_for_before_the_next(house: House) {
     house.take(&process, "a", rows(1)).await.unwrap();
 }
 
-async fn a_caller_that_sends_without_pause_takes_what_the_others_leave(house: House) {
+async fn greedy_caller_gets_only_the_rest_of_quota(house: House) {
     house.set("rows_per_second=100").await;
     let process = house.process(0);
     let one = house.rush(20, &[(&process, "abuser", 5_000)]).await;
@@ -133,7 +133,7 @@ async fn a_caller_that_sends_without_pause_takes_what_the_others_leave(house: Ho
     assert!(three.iter().all(|got| is_near(*got, 33.3)), "an even part for each: {three:?}");
 }
 
-async fn a_large_append_of_one_caller_keeps_no_other_waiting(house: House) {
+async fn large_append_does_not_delay_other_callers(house: House) {
     house.set("rows_per_second=100").await;
     let process = house.process(0);
     house.take(&process, "abuser", rows(50_000)).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_large_append_of_one_caller_keeps_no_other_waiting(house: House) {
     assert_eq!(modest, [40.0]);
 }
 
-async fn of_a_day_a_part_is_kept_for_those_who_used_less(house: House) {
+async fn daily_quota_reserves_a_part_for_late_callers(house: House) {
     house.set("requests_per_day=100").await;
     let process = house.process(0);
     let until_refused = async |caller: &str| {
@@ -198,7 +198,7 @@ async fn processes_share_a_limit_within_a_fifth(mut house: House) {
     }
 }
 
-async fn a_process_that_comes_or_dies_changes_what_the_others_have(house: House) {
+async fn quota_shares_follow_processes_that_come_and_go(house: House) {
     house.set("rows_per_second=100").await;
     let (one, two) = (house.process(0), house.process(3));
     assert!(is_near(house.rush(20, &[(&one, "a", 900)]).await[0], 100.0));
@@ -214,7 +214,7 @@ async fn a_process_that_comes_or_dies_changes_what_the_others_have(house: House)
     assert!(is_near(both.iter().sum(), 100.0), "{both:?}");
 }
 
-async fn a_limit_of_a_day_is_that_of_all_processes_and_outlives_them(house: House) {
+async fn daily_quota_spans_processes_and_restarts(house: House) {
     house.set("rows_per_day=1000").await;
     let (one, two) = (house.process(0), house.process(0));
     let got = house.rush(30, &[(&one, "a", 100), (&two, "a", 10)]).await;

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_kept_in_one_order_and_bounded() {
+    fn audit_source_is_ordered_and_bounded() {
         let of = |pairs: &str| Author::program().from_source(pairs).map(|author| author.source.unwrap());
         assert_eq!(
             of("run=17;system=airflow ; dataset=s3://a/b?c=d").unwrap(),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn when_events_were_known_is_stated_by_no_source() {
+    fn source_cannot_state_when_events_were_known() {
         let at = Timestamp::parse("2026-06-11T04:30:00.000001Z").unwrap();
         let stated = Author::program().from_source("run=17").unwrap().stating(at);
         assert_eq!(stated.source.as_deref(), Some("run=17; known_at=2026-06-11T04:30:00.000001Z"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_author_is_that_of_its_task_and_is_carried_into_others() {
+    async fn author_is_task_local_and_carried_into_spawns() {
         assert_eq!(*current(), Author::program());
         let ann = Arc::new(Author::named("user:ann"));
         by(Arc::clone(&ann), async {

@@ -49,7 +49,7 @@ fn actions(records: &[Record]) -> Vec<&str> {
 /// The clock of this process is ahead of the engine's by months: without the engine's time the later record would have that date,
 /// too.
 #[tokio::test]
-async fn a_writer_whose_clock_is_ahead_dates_no_record() {
+async fn fast_writer_clock_does_not_date_audit_records() {
     let time = |text: &str| Timestamp::parse(text).unwrap();
     let engine = Arc::new(std::sync::Mutex::new(time("2026-06-01T10:00:00Z")));
     let told = Arc::clone(&engine);
@@ -66,7 +66,7 @@ async fn a_writer_whose_clock_is_ahead_dates_no_record() {
 }
 
 #[tokio::test]
-async fn a_change_is_recorded_with_what_was_and_what_is() {
+async fn audit_record_holds_state_before_and_after() {
     let house = house();
     let (table, model) = (&house.audited, house.model("churn"));
     let ann = Arc::new(Author::named("user:ann"));
@@ -93,7 +93,7 @@ async fn a_change_is_recorded_with_what_was_and_what_is() {
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_no_record_and_its_error() {
+async fn refused_change_leaves_no_audit_record() {
     let house = house();
     let (table, model) = (&house.audited, house.model("churn"));
     table.put(model.clone(), Condition::Absent).await.unwrap();
@@ -106,7 +106,7 @@ async fn what_is_refused_leaves_no_record_and_its_error() {
 }
 
 #[tokio::test]
-async fn a_transaction_may_have_records_in_several_trails_and_of_two_sides_one() {
+async fn transaction_audits_several_trails_with_pairs_once() {
     let house = house();
     let user = EntityId::User(Id::new(Timestamp::default()));
     let scope = Scope::Workspace(house.workspace.clone());
@@ -135,7 +135,7 @@ async fn a_transaction_may_have_records_in_several_trails_and_of_two_sides_one()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_at_one_time_are_all_recorded_in_one_chain() {
+async fn concurrent_changes_form_one_complete_audit_chain() {
     let house = house();
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..30 {

@@ -75,7 +75,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 proptest! {
     #[test]
-    fn an_erased_row_keeps_what_figures_are_made_of_and_all_other_rows_are_as_they_were(
+    fn erased_row_keeps_figures_and_other_rows_stay(
         rows in prop::collection::vec(row(), 1..60),
         keys in prop::collection::btree_set("[a-f]{1,2}", 1..4),
         is_coded: bool,
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_of_an_erased_row_is_left_in_the_bytes(texts in prop::collection::vec("[A-Z]{40}", 3..6), is_coded: bool) {
+    fn erased_row_leaves_no_text_in_bytes(texts in prop::collection::vec("[A-Z]{40}", 3..6), is_coded: bool) {
         let row = |(n, text): (usize, &String)| {
             (format!("{text}-{n}"), Some(0.5), Some(format!("{text}tag")), Some(0.25), Some(format!("{text}why")))
         };
@@ -128,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn a_metric_that_names_a_prediction_by_its_key_loses_the_key_and_keeps_its_name() {
+fn erased_metric_loses_its_key_but_not_name() {
     let text = |text: &[&str]| Values::Text(text.iter().copied().collect());
     let columns = Columns {
         rows: 2,
@@ -150,7 +150,7 @@ fn a_metric_that_names_a_prediction_by_its_key_loses_the_key_and_keeps_its_name(
 }
 
 #[test]
-fn what_cannot_be_read_is_not_erased_in_part() {
+fn unreadable_segment_is_not_partly_erased() {
     let row = |key: &str| (key.to_owned(), Some(0.5), Some("north".to_owned()), None, None);
     let segment = packed(&[row("a"), row("b")], false);
     let surrogates = surrogates(&["a"]);
@@ -162,7 +162,7 @@ fn what_cannot_be_read_is_not_erased_in_part() {
 
 /// With its values erased, an event has no content; a required value becomes NaN.
 #[test]
-fn values_go_with_a_key_where_they_are_asked_for() {
+fn values_are_erased_with_key_on_request() {
     let some = |key: &str| (key.to_owned(), Some(0.25), None, None, None);
     let before = packed(&[some("a"), some("b")], false);
     let (after, count) = erase(&before, &surrogates(&["a"]), true).unwrap().unwrap();

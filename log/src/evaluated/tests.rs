@@ -49,7 +49,7 @@ fn heads_are_read_as_they_are_written() {
 }
 
 #[tokio::test]
-async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts() {
+async fn overtaken_evaluation_is_refused_and_stale_parts_removed() {
     let folder = tempfile::tempdir().unwrap();
     let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
     let workspace = Id::parse(WORKSPACE).unwrap();
@@ -75,7 +75,7 @@ async fn who_was_overtaken_is_refused_and_a_smaller_evaluation_leaves_no_parts()
 
 /// The rows of splits stand apart from the evaluation of a day, and are deleted when the next evaluation has none.
 #[tokio::test]
-async fn rows_of_splits_are_read_by_those_who_ask_for_them() {
+async fn split_rows_are_read_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
     let workspace = Id::parse(WORKSPACE).unwrap();

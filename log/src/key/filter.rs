@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_are_parsed_and_parts_stand_apart_from_heads() {
+    fn filter_keys_are_parsed_apart_from_part_keys() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let day: Day = "2013-06-01".parse().unwrap();
         let head = key_filter(&w, 2, day, Kind::Outcomes);

@@ -36,7 +36,7 @@ mod tests {
     use super::{super::*, *};
 
     #[test]
-    fn a_partition_of_a_lane_is_known_and_nothing_else_is_one() {
+    fn only_lane_partitions_are_parsed_as_such() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let log = LogId {
             workspace: workspace.clone(),

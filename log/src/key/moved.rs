@@ -115,7 +115,7 @@ mod tests {
     use super::{super::*, *};
 
     #[test]
-    fn each_item_of_a_workspace_is_known_by_its_key() {
+    fn every_workspace_item_is_recognized_by_key() {
         let [workspace, other, user] =
             ["2NBs0sLBnJxEcoDLgVnQdJkhEgV", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0ozH24ijgjhUQuPtC9pQyLa"]
                 .map(|id| Id::parse(id).unwrap());

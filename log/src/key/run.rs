@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_parsed_and_ranges_hold_what_they_say() {
+    fn run_keys_are_parsed_and_ranges_cover_them() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let r = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
         assert_eq!(parse_run(&run(&w, &r)), Some((w.clone(), r.clone())));

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_parsed_and_stand_in_the_order_of_their_ages() {
+    fn stage_keys_are_parsed_and_sorted_by_age() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let day: Day = "2013-06-01".parse().unwrap();
         let part = StagePart { digest: 0xab, part: 3 };
@@ -163,7 +163,7 @@ mod tests {
         }
     }
     #[test]
-    fn rollups_at_ages_are_parsed_and_stand_before_their_parts() {
+    fn rolled_keys_are_parsed_and_precede_their_parts() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let day: Day = "2013-06-01".parse().unwrap();
         let tag = Breakdown { by: By::Tag, bucket: 0x0a };

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_denial_is_said_once_an_hour_and_stands_for_a_minute() {
+    async fn denial_is_reported_hourly_and_lasts_a_minute() {
         let denials = Denials::default();
         assert_eq!(denials.lately(), None);
         assert!(denials.note("put") && !denials.note("put"));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_versions_the_letter_that_stops_more_is_shown() {
+    fn dead_letter_that_stops_more_is_shown() {
         use LetterState::{Skipped, Stopped};
         use Refused::{Features, Rollup};
         assert_eq!(letter(1, Rollup, Stopped).segment(), "2013-06-01/p/00/42");

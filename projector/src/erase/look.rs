@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_looked_for_in_all_kinds_that_name_them_and_in_no_other() {
+    fn erasure_searches_exactly_the_kinds_with_keys() {
         let letters: String = kinds().map(Kind::letter).collect();
         assert_eq!(letters, "pomw");
     }

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_others_still_read_is_asked_for_ever_more_rarely() {
+    async fn erasure_polls_remaining_readers_ever_more_rarely() {
         let began = Instant::now();
         let mut asked = Vec::new();
         let refused = patiently(|| {

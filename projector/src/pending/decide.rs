@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_decided_and_the_rest_once_it_has_waited_long() {
+    fn found_outcomes_are_decided_and_others_expire() {
         let as_of = Timestamp::default();
         let answers = [(0, found(5)), (2, Answer::Nothing), (3, found(7)), (9, Answer::Gone(as_of.day()))];
         let judges = BTreeMap::from([(0, vec![5]), (3, vec![7])]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused_at_once_and_what_judges_all_is_decided_with_others_or_alone() {
+    fn excess_judgements_are_refused_and_large_decisions_split() {
         let as_of = Timestamp::default();
         let answers = [(0, all_of(&[5, 7])), (1, Answer::TooMany), (2, found(9))];
         let decided = decisions(&answers, false, as_of);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_looked_for_in_parts_by_their_weight() {
+    fn lookups_are_split_into_parts_by_weight() {
         let parts = |weights: &[usize]| parted(weights.iter().map(|weight| (*weight, *weight)), 10);
         assert_eq!(parts(&[4, 6, 1, 30, 9, 1, 1]), [vec![4, 6], vec![1], vec![30], vec![9, 1], vec![1]]);
         assert_eq!(parts(&[]), Vec::<Vec<usize>>::new());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_of_so_many_rows_and_days() {
+    fn decision_is_bounded_in_rows_and_days() {
         let as_of = Timestamp::default();
         let days: Vec<_> = (0..200).map(|row| (row, found(i64::from(row) * 24 * HOUR))).collect();
         let cut = decisions(&days, false, as_of);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outcomes_of_a_decision_are_those_rows_with_what_they_judge() {
+    fn decision_outcomes_carry_their_judged_predictions() {
         let text = |texts: [&str; 3]| Values::Text(texts.into_iter().collect());
         let columns = Columns {
             rows: 3,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_what_predictions_there_are_and_what_is_left_out() {
+    fn coverage_digest_reflects_predictions_and_omissions() {
         let day: Day = "2026-06-01".parse().unwrap();
         let covered = |log: &str, seq| BTreeMap::from([(day, Applied::from([(log.to_owned(), seq)]))]);
         let none = BTreeSet::new();

@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_others_append_is_seen_while_this_process_appends_all_the_time() {
+    async fn watch_sees_other_writers_during_constant_own_appends() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let table: Arc<dyn Table> = Arc::new(table);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_is_under_way_ends_when_nobody_is_to_wait() {
+    async fn closed_watch_ends_during_a_running_look() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let table: Arc<dyn Table> = Arc::new(table);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_renewed_in_time_and_tells_until_its_end() {
+    async fn news_stream_announces_renewal_and_continues_until_end() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let (mut telling, table) = begin(folder.path(), &workspace);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_renewed_and_ends_where_there_always_is_news() {
+    async fn busy_news_stream_is_renewed_and_ends() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let (mut telling, table) = begin(folder.path(), &workspace);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_one_source_or_one_release_is_known_exactly() {
+    fn lineage_of_single_source_or_release_is_exact() {
         let mut flows = Flows::default();
         flows.add(&segment(&[(Some("job=a"), 4), (None, 1)], &[Some("v1"); 5])).unwrap();
         flows

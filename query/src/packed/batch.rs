@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn lz4_reads_frames_of_blocks_that_are_stored_and_that_are_packed() {
+    fn lz4_reads_stored_and_packed_blocks() {
         let noise: Vec<u64> =
             (1..=BLOCK_BYTES as u64 / 4).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let bytes: &[u8] = bytemuck::cast_slice(&noise);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_takes_next_to_nothing_and_noise_stands_as_it_is() {
+    fn repeated_values_pack_small_and_noise_stays_raw() {
         const ROWS: usize = 16_384;
         let each = || 0..ROWS;
         let of = |column| frame(ROWS, vec![column]).unwrap();

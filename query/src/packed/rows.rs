@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_repeat_take_a_few_bytes_each_however_far_apart_they_are() {
+    fn repeated_rows_compress_to_few_bytes() {
         let same = vec![7_u128; 16_384];
         let few: Vec<u128> = (0..16_384_u128).map(|row| row * row % 12).collect();
         // The second half repeats rows that are too far back.

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn later_observations_correct_and_withdrawals_take_back_what_stands_before_them() {
+    fn corrections_and_withdrawals_set_standing_of_earlier_outcomes() {
         use PastStanding::{Counts, Withdraws};
         let (one, two) = ("2026-06-01", "2026-06-02");
         let mut all = vec![
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_withdrawal_of_what_was_never_sent_says_so() {
+    fn withdrawal_of_unsent_outcome_withdraws_nothing() {
         use PastStanding::{Counts, Withdraws};
         let (one, two) = ("2026-06-01", "2026-06-02");
         let mut all = vec![
@@ -414,7 +414,7 @@ mod tests {
 
     /// Pairwise comparison would take minutes.
     #[test]
-    fn many_outcomes_of_a_day_are_gone_through_once() {
+    fn many_outcomes_of_a_day_take_one_pass() {
         const OUTCOMES: usize = 200_000;
         let one = past("2026-06-01", Some("01:00"), "10:00", PastStanding::Counts);
         let mut all = vec![one; OUTCOMES];

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_has_as_many_whatever_the_order_and_the_seed_decides() {
+    fn arena_pairs_are_balanced_and_fixed_by_seed() {
         let first = picked(picker(7), candidates());
         let pairs: Vec<String> = first.keys().map(|pair| pair.join("-")).collect();
         assert_eq!(pairs, ["v1-v2", "v1-v3", "v2-v3"]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_picked_before_is_not_picked_again_and_pairs_have_an_end() {
+    fn picked_pairs_are_not_repeated_and_are_limited() {
         let pair = || ["v1".to_owned(), "v2".to_owned()];
         let known = |items| {
             let pairs = [(pair(), ArenaPair { items, ..ArenaPair::new(0, pair(), 0) })].into();

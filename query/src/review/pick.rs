@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_picks_the_same_whatever_the_order_and_another_one_others() {
+    fn seed_alone_determines_the_picks() {
         let of = |seed, candidates: Vec<Candidate>| picked(&spec(ReviewPolicy::Random, 10, seed), candidates);
         let first = of(7, candidates());
         assert_eq!(first.len(), 10);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_certain_and_the_most_different_come_first() {
+    fn uncertain_and_disagreeing_keys_are_picked_first() {
         let least = picked(&spec(ReviewPolicy::Uncertain, 3, 1), candidates());
         assert_eq!(least[0], "k50");
         assert!(least[1..].iter().all(|key| ["k49", "k51", "k48"].contains(&key.as_str())), "{least:?}");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_an_outcome_is_left_out_unless_it_is_asked_for() {
+    fn judged_keys_are_picked_only_on_request() {
         let judged = || candidates().into_iter().map(|one| Candidate { is_judged: true, ..one });
         let spec = spec(ReviewPolicy::Random, 10, 1);
         assert_eq!(picked(&spec, judged()), [""; 0]);

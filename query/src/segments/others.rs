@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn days_whose_others_may_hold_a_value_with_a_slice_are_named() {
+    fn days_that_may_hide_slice_values_are_named() {
         let text = |text: &str| Value::Text(text.into());
         let (few, many) = ("2026-06-01", "2026-06-02");
         let both = [

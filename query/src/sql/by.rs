@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_mean_what_is_shown_and_columns_come_first() {
+    fn group_by_resolves_columns_before_aliases() {
         for (select, rest, expected) in [
             ("release as g, count(key) n", "joined where day = '2026-06-01' group by g", "release"),
             (
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_one_name_are_called_as_they_are_shown() {
+    fn columns_of_equal_name_group_by_displayed_name() {
         let joined = "predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01' and o.day = '2026-06-01'";
         let by = |select: &str, by: &str| read(select, &format!("{joined} group by {by}"));
         assert_eq!(by("p.label as pl, o.label as ol, count(*)", "p.label, o.label"), "\"pl\", \"ol\"");

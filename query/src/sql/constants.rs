@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_in_all_rows_is_of_the_number_of_rows() {
+    fn constant_aggregates_use_row_count_or_are_refused() {
         for (select, expected) in [
             ("min(key)", "min(key)"),
             (

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_groups_of_few_columns_stays_as_it_is() {
+    fn statements_unfit_for_segment_groups_stay_unchanged() {
         for text in [
             "select release from predictions where day = '2026-06-01'",
             "select key, count(*) from predictions where day = '2026-06-01' group by key",

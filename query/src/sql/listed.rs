@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_of_days_only_these_are_looked_at() {
+    fn day_list_limits_the_days_examined() {
         let is = |number| col(DAY).eq(at(number));
         let any = is(3).or(is(5)).or(is(9));
         assert_eq!(listed(&any), Some([3, 5, 9].into()));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_on_is_distinct_from_stands_beside_it() {
+    fn is_distinct_from_gets_parentheses_beside_operators() {
         for (condition, expected) in [
             ("value is distinct from 1", "value IS DISTINCT FROM 1"),
             ("value is distinct from 1 and score > 0.5", "(value IS DISTINCT FROM 1) AND score > 0.5"),

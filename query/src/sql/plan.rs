@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_were_chosen_by_is_not_computed_again_and_anything_else_is() {
+    fn conditions_are_recomputed_only_where_selection_was_broader() {
         let of = |release: &str| {
             format!("select key from predictions where day = '2026-06-01' and release = '{release}'")
         };

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_finds_has_a_name_of_its_own() {
+    fn each_subquery_result_gets_its_own_name() {
         for (query, column) in [
             ("SELECT key FROM outcomes WHERE day = '2026-06-01'", "key"),
             ("SELECT o.key FROM outcomes o LIMIT 3", "key"),
@@ -187,7 +187,7 @@ mod tests {
 
     /// A name stands behind those that it depends on, and before those that depend on it.
     #[test]
-    fn names_stand_in_the_order_in_which_they_are_needed() {
+    fn generated_names_follow_their_dependencies() {
         let nested = made(
             "WITH t AS (SELECT key FROM c WHERE x IN (SELECT x FROM d)) SELECT 1 FROM a WHERE key IN (SELECT key FROM t WHERE y IN (SELECT y FROM b))",
         );

@@ -21,7 +21,7 @@ fn names(columns: &Columns) -> Vec<&str> {
 }
 
 #[test]
-fn a_column_of_an_unknown_type_is_left_out() {
+fn column_of_unknown_type_is_skipped() {
     for rows in [1, 100] {
         let bytes = with_code(rows, 0x79);
         let columns = decode(&bytes).expect("the other columns are fine");
@@ -34,7 +34,7 @@ fn a_column_of_an_unknown_type_is_left_out() {
 }
 
 #[test]
-fn an_unknown_encoding_matters_only_when_the_column_is_wanted() {
+fn unknown_encoding_fails_only_when_column_is_read() {
     for rows in [1, 100] {
         let bytes = with_code(rows, 0xf2);
         let error = decode(&bytes).expect_err("encoding 15 is unknown");

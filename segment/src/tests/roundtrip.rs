@@ -52,7 +52,7 @@ fn expected_constant(column: &Column) -> Option<u64> {
 }
 
 #[test]
-fn few_distinct_strings_come_back_coded_and_many_do_not() {
+fn only_few_distinct_strings_decode_as_codes() {
     for (distinct, coded) in [(1, true), (2, true), (256, true), (257, false), (1000, false)] {
         let words = words(distinct);
         let strings: Strings = (0..2000).map(|row| words.get(row % distinct)).collect();

@@ -106,7 +106,7 @@ mod tests {
     use crate::sqlite::SqliteTable;
 
     #[tokio::test]
-    async fn of_two_backups_to_one_place_one_is_whole_and_the_other_is_refused() {
+    async fn concurrent_backups_to_one_path_yield_one() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("log.db"), folder.path().join("copy.db"));
         drop(SqliteTable::open(&from, Clock::system()).unwrap());

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_is_due_when_the_log_changed_and_once_a_second() {
+    async fn read_is_due_on_change_and_every_second() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let log = folder.path().join("file-wal");

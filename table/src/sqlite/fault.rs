@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_can_mend_is_told_with_what_to_do() {
+    fn mendable_faults_name_their_remedy() {
         let cases = [
             (ffi::SQLITE_BUSY, "log.db: another process holds the file ("),
             (ffi::SQLITE_FULL, "make room on the disk"),

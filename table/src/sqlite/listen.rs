@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_goes_on_where_the_last_ended_reads_once_for_each_commit() {
+    async fn resumed_reader_reads_once_per_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(folder.path().join("file-wal"), "").unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_whose_read_outlasts_the_wait_is_not_lost() {
+    async fn slow_read_beyond_wait_loses_no_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(folder.path().join("file-wal"), "").unwrap();

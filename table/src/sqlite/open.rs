@@ -257,7 +257,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_cannot_be_opened_is_told_with_the_reason() {
+    fn unopenable_file_error_gives_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let (path, missing) = (folder.path().join("log.db"), folder.path().join("missing/log.db"));
         std::os::unix::fs::symlink(&missing, &path).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_may_only_be_read_is_told_with_what_to_do() {
+    fn read_only_file_error_names_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("log.db");
         fs::write(&file, "").unwrap();

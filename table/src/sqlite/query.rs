@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_is_one_search_of_its_index_without_sorting() {
+    fn every_page_is_one_index_search_without_sorting() {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(schema::CREATE).unwrap();
         for (index, columns) in

@@ -89,7 +89,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_file_that_is_deleted_or_replaced_takes_no_writes_until_it_is_back() {
+    async fn deleted_or_replaced_file_refuses_writes_until_restored() {
         let folder = tempfile::tempdir().unwrap();
         let (path, away) = (folder.path().join("log.db"), folder.path().join("away.db"));
         let table = SqliteTable::open(&path, Clock::system()).unwrap();

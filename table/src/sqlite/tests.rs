@@ -69,7 +69,7 @@ fn after(changes: &Changes) -> &Position {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_handles_that_race_for_a_key_one_wins() {
+async fn racing_handles_create_a_key_once() {
     let place = Place::new();
     let tables = [place.open(), place.open()];
     for round in 0..50 {
@@ -101,7 +101,7 @@ async fn a_handle_waits_for_the_changes_of_another() {
 }
 
 #[tokio::test]
-async fn what_was_waiting_when_the_last_handle_was_dropped_is_written() {
+async fn pending_writes_survive_dropping_the_last_handle() {
     let place = Place::new();
     let table = place.open();
     for at in 0..100 {
@@ -120,7 +120,7 @@ async fn what_was_waiting_when_the_last_handle_was_dropped_is_written() {
 }
 
 #[tokio::test]
-async fn the_feed_is_in_the_order_of_the_writes() {
+async fn feed_follows_the_order_of_writes() {
     let place = Place::new();
     let table = place.open();
     let mut expected = Vec::new();
@@ -146,7 +146,7 @@ async fn the_feed_is_in_the_order_of_the_writes() {
 }
 
 #[tokio::test]
-async fn a_reader_that_was_away_for_longer_than_changes_are_kept_is_told_once() {
+async fn reader_behind_feed_retention_sees_gap_once() {
     let place = Place::new();
     let table = place.open();
     let start = table.changes(feed::SHARD, &Position::Latest, Duration::ZERO).await.unwrap();
@@ -207,7 +207,7 @@ async fn pages_end_between_equal_entries_of_an_index() {
 }
 
 #[tokio::test]
-async fn a_cursor_outside_of_the_range_does_not_widen_it() {
+async fn cursor_outside_range_does_not_widen_it() {
     let place = Place::new();
     let table = place.open();
     for sk in ["a", "b", "c", "d"] {
@@ -221,7 +221,7 @@ async fn a_cursor_outside_of_the_range_does_not_widen_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_keeps_locked_is_told_as_one() {
+async fn lock_held_by_another_process_is_reported() {
     let place = Place::new();
     let table =
         SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, Duration::from_millis(20))
@@ -237,7 +237,7 @@ async fn a_file_that_another_process_keeps_locked_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_read_is_named_and_leaves_the_others_alone() {
+async fn unreadable_item_is_named_and_isolated() {
     let place = Place::new();
     let table = place.open();
     table.put(item("bad"), Condition::None).await.unwrap();
@@ -254,7 +254,7 @@ async fn an_item_that_cannot_be_read_is_named_and_leaves_the_others_alone() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_in_one_line_that_names_the_path() {
+fn foreign_file_is_refused_with_its_path() {
     let place = Place::new();
     let clock = place.clock();
     let path = |name: &str| place.folder.path().join(name);
@@ -285,7 +285,7 @@ fn what_is_not_ours_is_refused_in_one_line_that_names_the_path() {
 }
 
 #[test]
-fn a_new_file_may_be_opened_by_many_at_once() {
+fn new_file_can_be_opened_concurrently() {
     for _ in 0..20 {
         let place = Place::new();
         let barrier = Arc::new(Barrier::new(4));
@@ -305,7 +305,7 @@ fn a_new_file_may_be_opened_by_many_at_once() {
 }
 
 #[test]
-fn the_file_is_set_up_as_it_should_be() {
+fn file_is_set_up_with_expected_pragmas() {
     let place = Place::new();
     let _table = place.open();
     let connection = open::reader(&place.path(), LONG).unwrap();
@@ -322,7 +322,7 @@ fn the_file_is_set_up_as_it_should_be() {
 }
 
 #[tokio::test]
-async fn a_file_is_described_while_it_is_in_use_and_deleted_when_it_is_not() {
+async fn file_in_use_is_describable_but_not_deletable() {
     let place = Place::new();
     assert_eq!(describe(&place.path()).unwrap_err().kind(), ErrorKind::NotFound);
     let table = place.open();
@@ -345,7 +345,7 @@ async fn a_file_is_described_while_it_is_in_use_and_deleted_when_it_is_not() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_behind_a_link_is_deleted_with_what_is_beside_it() {
+async fn deleting_a_linked_file_removes_its_target() {
     let place = Place::new();
     drop(place.open());
     let link = place.folder.path().join("link.db");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_counts_once_the_clock_has_said_it_for_an_hour() {
+    fn clock_date_counts_after_one_stable_hour() {
         let start = Instant::now();
         let minutes = |minutes: u64| start + Duration::from_secs(minutes * 60);
         let day = |day: i64| Timestamp::default().plus_seconds(day * 24 * 60 * 60);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_in_the_writer_thread_costs_one_commit() {
+    async fn writer_thread_panic_costs_one_commit() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_has_waited_too_long_is_not_written() {
+    fn overdue_request_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut worker = worker(&folder.path().join("log.db"));
         let now = Instant::now();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_leaves_the_others_of_its_group_alone() {
+    fn refused_request_does_not_affect_its_group() {
         let folder = tempfile::tempdir().unwrap();
         let mut worker = worker(&folder.path().join("log.db"));
         let results = worker.commit(vec![put("a", 1), put("a", 1), put("b", 1)]).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_undoes_the_group_and_writing_goes_on_when_there_is_room() {
+    fn full_disk_rolls_back_group_and_later_recovers() {
         let folder = tempfile::tempdir().unwrap();
         let mut worker = worker(&folder.path().join("log.db"));
         let limit = |worker: &Worker, pages: u32| {

@@ -9,11 +9,11 @@ use super::*;
 
 on_both_engines!(
     Server::on:
-    a_caller_does_not_wait_for_the_note_that_its_token_is_used,
-    a_caller_that_cannot_be_read_is_not_unknown,
+    recording_token_use_never_delays_the_caller,
+    caller_read_failure_is_not_reported_as_unknown,
 );
 
-async fn a_caller_does_not_wait_for_the_note_that_its_token_is_used(server: Server) {
+async fn recording_token_use_never_delays_the_caller(server: Server) {
     let token = server.token("laptop", None, Limits::default()).await;
     // One try that never ends, and one that fails and is followed by the next one.
     for (turn, tries) in [(Turn::Hang, 1), (Turn::Fail(ErrorKind::Unavailable), 2)] {
@@ -35,7 +35,7 @@ async fn a_caller_does_not_wait_for_the_note_that_its_token_is_used(server: Serv
     }
 }
 
-async fn a_caller_that_cannot_be_read_is_not_unknown(server: Server) {
+async fn caller_read_failure_is_not_reported_as_unknown(server: Server) {
     let token = server.token("laptop", None, Limits::default()).await;
     for kind in [ErrorKind::Unavailable, ErrorKind::NotFound] {
         let table = Hooked::new(Arc::<Counted>::clone(&server.counted), move |_| Turn::Fail(kind));

@@ -8,7 +8,7 @@ on_both_engines!(
     World::on:
     counts_are_of_a_tag,
     what_is_missing_is_of_a_release,
-    a_rule_on_what_is_not_there_is_applied_with_a_warning,
+    rule_on_missing_target_is_applied_with_warning,
     drift_is_of_what_is_live,
     drift_is_of_one_version_of_the_projections,
 );
@@ -92,7 +92,7 @@ async fn what_is_missing_is_of_a_release(world: World) {
     assert_eq!(tried(&scene, late, (1, 2), "2026-06-02T07:00:00Z").await, known);
 }
 
-async fn a_rule_on_what_is_not_there_is_applied_with_a_warning(world: World) {
+async fn rule_on_missing_target_is_applied_with_warning(world: World) {
     let scene = Scene::new(world).await;
     let count =
         |name: &str| AlertRuleBody { count: Some("predictions".into()), below: Some(5.0), ..rule(name) };

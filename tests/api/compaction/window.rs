@@ -18,10 +18,10 @@ use super::{DAY, answers, assert_answers, scene_on, stored, trickle, wait};
 
 on_both_engines!(
     scene_on:
-    what_is_merged_on_demand_is_what_was_planned,
+    requested_merge_follows_its_plan,
 );
 
-async fn what_is_merged_on_demand_is_what_was_planned(scene: Scene) {
+async fn requested_merge_follows_its_plan(scene: Scene) {
     const COUNT: i64 = 20;
     trickle(&scene, COUNT).await;
     let before = answers(&scene, 10, COUNT).await;

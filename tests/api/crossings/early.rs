@@ -4,11 +4,11 @@ use super::*;
 
 on_both_engines!(
     World::on:
-    a_rule_on_many_events_fires_while_its_day_goes_on,
+    count_rule_fires_before_its_day_ends,
     what_crossed_is_a_table_of_sql,
 );
 
-async fn a_rule_on_many_events_fires_while_its_day_goes_on(world: World) {
+async fn count_rule_fires_before_its_day_ends(world: World) {
     let scene = scene(world, &[]).await;
     let catalog = &scene.world.catalog;
     let many = |name: &str, release: Option<&str>| AlertRuleBody {

@@ -4,7 +4,7 @@ use super::*;
 
 on_both_engines!(
     World::on:
-    a_history_with_deaths_and_lost_answers_posts_each_crossing,
+    history_with_lost_answers_posts_each_crossing,
 );
 
 /// Days of a random history.
@@ -115,12 +115,12 @@ async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived)
     lived.crossings = crossings.len();
 }
 
-async fn a_history_with_deaths_and_lost_answers_posts_each_crossing(world: World) {
+async fn history_with_lost_answers_posts_each_crossing(world: World) {
     history(world, 0).await;
 }
 
 #[tokio::test]
-async fn random_histories_with_deaths_and_lost_answers_post_each_crossing() {
+async fn random_histories_with_lost_answers_post_crossings() {
     let mut all = Lived::default();
     for seed in 1..=HISTORIES {
         let lived = history(World::on(Engine::Sqlite).await, seed).await;

@@ -14,7 +14,7 @@ use super::{ask, filled, sql};
 
 on_both_engines!(
     Scene::on:
-    what_is_read_by_days_and_conditions_is_what_filtering_all_leaves,
+    pushed_down_conditions_equal_full_filtering,
     days_before_1970_are_found_by_conditions,
 );
 
@@ -117,7 +117,7 @@ async fn days_before_1970_are_found_by_conditions(scene: Scene) {
 }
 
 /// An unreachable limit keeps polars from handing a condition down, so there it filters all rows by itself.
-async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene: Scene) {
+async fn pushed_down_conditions_equal_full_filtering(scene: Scene) {
     filled(&scene).await;
     let conditions = [
         "day = '2026-06-02'",
@@ -160,7 +160,7 @@ async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene:
 
 /// The size of a join is estimated from its sides, each by itself, with the conditions of that side alone.
 #[tokio::test]
-async fn a_join_is_counted_by_what_its_sides_say() {
+async fn join_size_is_counted_from_its_sides() {
     let scene = Scene::on(Engine::Sqlite).await;
     let keys = (0..2_000).map(|n| {
         json!({ "key": format!("k{n}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5 })

@@ -14,8 +14,8 @@ use super::{ask, filled, sql};
 on_both_engines!(
     Scene::on:
     on_says_something_of_either_table,
-    joins_of_all_days_need_not_name_the_day,
-    what_is_in_a_query_is_chosen_by_the_days_of_both,
+    all_day_joins_need_not_name_day,
+    in_subquery_chooses_by_days_of_both,
     what_is_shown_twice_is_shown_once,
 );
 
@@ -76,7 +76,7 @@ async fn on_says_something_of_either_table(scene: Scene) {
     }
 }
 
-async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
+async fn in_subquery_chooses_by_days_of_both(scene: Scene) {
     filled(&scene).await;
     let true_ones = "select key from outcomes where day = '2026-06-01' and label = '1'";
     for (statement, rows) in [
@@ -167,7 +167,7 @@ async fn what_is_shown_twice_is_shown_once(scene: Scene) {
 }
 
 /// Each key has a prediction and an outcome on each of three days.
-async fn joins_of_all_days_need_not_name_the_day(scene: Scene) {
+async fn all_day_joins_need_not_name_day(scene: Scene) {
     filled(&scene).await;
     for (statement, rows) in [
         ("select count(*) as n from predictions p join outcomes o on p.key = o.key", "n\n36\n"),
@@ -188,7 +188,7 @@ async fn joins_of_all_days_need_not_name_the_day(scene: Scene) {
 
 /// Statements that polars would misinterpret.
 #[tokio::test]
-async fn what_no_join_says_is_refused_with_what_to_write() {
+async fn unsupported_join_is_refused_with_an_alternative() {
     let scene = Scene::on(Engine::Sqlite).await;
     filled(&scene).await;
     let by_query = "choose the rows of a table by a query in its place";

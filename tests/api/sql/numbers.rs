@@ -15,10 +15,10 @@ on_both_engines!(
     Scene::on:
     numbers_are_those_of_sql,
     constants_and_casts_are_those_of_sql,
-    differences_of_days_and_instants_have_a_sign_and_a_unit,
+    day_and_instant_differences_have_sign_and_unit,
     times_are_cut_off_to_units,
     each_unit_begins_where_the_calendar_says,
-    what_has_no_value_in_a_row_is_refused,
+    value_undefined_per_row_is_refused,
 );
 
 async fn numbers_are_those_of_sql(scene: Scene) {
@@ -113,7 +113,7 @@ async fn constants_and_casts_are_those_of_sql(scene: Scene) {
     those_of(&scene, &of_sql).await;
 }
 
-async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {
+async fn day_and_instant_differences_have_sign_and_unit(scene: Scene) {
     filled(&scene).await;
     let deltas = "select day, n - lag(n) over (order by day) as more from (select day, count(*) n from predictions \
                   where (day = '2026-06-01' and key < 'k4') or (day = '2026-06-02' and key < 'k2') group by day) order by day";
@@ -238,7 +238,7 @@ async fn each_unit_begins_where_the_calendar_says(scene: Scene) {
     }
 }
 
-async fn what_has_no_value_in_a_row_is_refused(scene: Scene) {
+async fn value_undefined_per_row_is_refused(scene: Scene) {
     filled(&scene).await;
     let of_groups = "with g as (select release, count(*) n from predictions where day = '2026-06-01' group by release) \
                      select release, n, sum(n) over () as of_all from g order by release";

@@ -67,7 +67,7 @@ async fn nothing_goes_wrong_unless_it_should() {
 }
 
 #[tokio::test]
-async fn what_is_refused_did_not_happen_and_what_lost_its_answer_did() {
+async fn refused_calls_have_no_effect_unlike_lost_answers() {
     let cases = [
         (Faults { throttled: 1, ..Faults::NONE }, ErrorKind::Throttled, false),
         (Faults { refused: 1, ..Faults::NONE }, ErrorKind::Unavailable, false),
@@ -100,7 +100,7 @@ async fn slow_calls_are_slow() {
 }
 
 #[tokio::test]
-async fn a_late_index_shows_what_was_there_before_and_then_what_is() {
+async fn late_index_shows_earlier_state_first() {
     let (_, table, _files) = tables(1, Faults { late_index: 1, late_reads: 3, ..Faults::NONE });
     let indexed = |n: i64| {
         let item = item(0).with("n", n).with("GSI1PK", "i").with("GSI1SK", "1");
@@ -195,7 +195,7 @@ async fn changes_are_duplicated_and_reordered() {
 }
 
 #[tokio::test]
-async fn a_split_shard_closes_and_its_children_share_its_keys() {
+async fn split_shard_closes_and_children_share_keys() {
     let (sound, table, _files) = tables(1, Faults { split: 20, ..Faults::NONE });
     let mut seen = BTreeMap::<Key, BTreeSet<String>>::new();
     for _ in 0..3 {

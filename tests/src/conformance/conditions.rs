@@ -151,7 +151,7 @@ pub async fn what_was_written_is_read_at_once(subject: &Subject) -> Result<()> {
 }
 
 /// `put_new` writes in order, never over an existing item, and returns the number written.
-pub async fn new_items_are_put_in_their_order_up_to_one_that_is_there(subject: &Subject) -> Result<()> {
+pub async fn new_items_are_written_until_first_existing_one(subject: &Subject) -> Result<()> {
     let table = &subject.table;
     let item = |sk: &str, n: i64| subject.item("p", sk).with("n", n);
     let items: Vec<_> = ["a", "b", "c"].into_iter().zip(1..).map(|(sk, n)| item(sk, n)).collect();
@@ -173,7 +173,7 @@ pub async fn new_items_are_put_in_their_order_up_to_one_that_is_there(subject: &
 }
 
 /// A condition that holds only for a while is not written later.
-pub async fn new_items_are_not_begun_when_the_time_is_up(subject: &Subject) -> Result<()> {
+pub async fn new_items_are_not_begun_after_timeout(subject: &Subject) -> Result<()> {
     let items: Vec<_> = ["a", "b"].into_iter().map(|sk| subject.item("p", sk)).collect();
     let (written, result) = subject.table.put_new(items.clone(), Duration::ZERO).await;
     assert_eq!(written, 0);

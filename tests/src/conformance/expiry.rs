@@ -53,7 +53,7 @@ pub async fn what_has_expired_counts_as_absent(subject: &Subject) -> Result<()> 
 }
 
 /// All live items are found, however many expired ones are between them.
-pub async fn what_has_expired_takes_no_place_in_a_page(subject: &Subject) -> Result<()> {
+pub async fn expired_items_take_no_place_in_pages(subject: &Subject) -> Result<()> {
     for at in 0..30 {
         let sk = format!("{at:02}");
         let item = if at % 5 == 4 { subject.item("p", &sk) } else { ending(subject, &sk, 10) };
@@ -69,7 +69,7 @@ pub async fn what_has_expired_takes_no_place_in_a_page(subject: &Subject) -> Res
 }
 
 /// Nothing of the expired item is kept, and its expiry is not inherited.
-pub async fn a_new_item_takes_the_place_of_an_expired_one(subject: &Subject) -> Result<()> {
+pub async fn new_item_replaces_an_expired_one(subject: &Subject) -> Result<()> {
     subject.table.put(ending(subject, "a", 10).with("old", 1), Condition::None).await?;
     subject.clock.forward(20);
     let item = subject.item("p", "a").with("new", 1);

@@ -76,7 +76,7 @@ pub async fn half_a_key_is_not_in_the_index(subject: &Subject) -> Result<()> {
 }
 
 /// A range of an index is one of its own sort key.
-pub async fn an_index_is_read_by_range_and_in_both_directions(subject: &Subject) -> Result<()> {
+pub async fn index_reads_by_range_in_both_directions(subject: &Subject) -> Result<()> {
     for (sk, sort) in [("1", "d"), ("2", "c"), ("3", "b"), ("4", "a")] {
         subject.table.put(in_gsi1(subject, sk, "i", sort), Condition::None).await?;
     }

@@ -19,8 +19,8 @@ macro_rules! conformance {
                 a_put_replaces_the_whole_item
                 of_many_writers_of_one_key_one_wins
                 what_was_written_is_read_at_once
-                new_items_are_put_in_their_order_up_to_one_that_is_there
-                new_items_are_not_begun_when_the_time_is_up
+                new_items_are_written_until_first_existing_one
+                new_items_are_not_begun_after_timeout
             } not in doubt {
                 an_attribute_must_be_equal: "puts what is stored already, which looks like the put that was in doubt"
                 deletes_have_conditions_too: "deletes what is not there, which looks like the delete that was in doubt"
@@ -56,7 +56,7 @@ macro_rules! conformance {
             indexes {
                 an_item_appears_moves_and_disappears
                 half_a_key_is_not_in_the_index
-                an_index_is_read_by_range_and_in_both_directions
+                index_reads_by_range_in_both_directions
                 scores_are_ordered_as_numbers
                 pages_of_an_index_miss_nothing
             } not in doubt {}
@@ -71,8 +71,8 @@ macro_rules! conformance {
             }
             expiry {
                 what_has_expired_is_not_found
-                what_has_expired_takes_no_place_in_a_page
-                a_new_item_takes_the_place_of_an_expired_one
+                expired_items_take_no_place_in_pages
+                new_item_replaces_an_expired_one
             } not in doubt {
                 what_has_expired_counts_as_absent: "deletes what has expired: the same as deleting what is not there"
             }

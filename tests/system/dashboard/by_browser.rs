@@ -98,7 +98,7 @@ fn is_shown(text: &str, number: &Value) -> bool {
 }
 
 #[test]
-fn every_page_shows_what_the_api_answers_in_both_themes() {
+fn every_page_shows_api_answers_in_both_themes() {
     let _alone = alone();
     let place = scene();
     let service = Running::start(place, &[], &[]);
@@ -189,7 +189,7 @@ fn figures_are_those_of_the_api() {
 
 /// The point of a week stands at its first day, and its shade begins there.
 #[test]
-fn an_immature_week_is_shaded_from_its_first_day_to_its_end() {
+fn immature_week_is_shaded_over_its_whole_length() {
     let _alone = alone();
     let service = Running::start(scene(), &[], &[]);
     service.get_until("/readyz", |answer| answer.status == 200);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_met_by_the_spans_that_it_touches() {
+    fn spans_meet_the_faults_that_touch_them() {
         let faults = Faults::default();
         faults.note(Fault::Stop, 10, 20);
         faults.note(Fault::Kill, 30, 30);

@@ -11,7 +11,7 @@ fn begun(service: &Service, experiment: &Value) -> Value {
 }
 
 #[test]
-fn artifacts_have_the_place_of_their_experiment_or_of_the_service() {
+fn artifact_location_follows_experiment_or_service() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     // Beside the file of the service, where only this machine is served.

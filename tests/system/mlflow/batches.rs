@@ -24,7 +24,7 @@ fn pair(key: &str, value: &str) -> Value {
 }
 
 #[test]
-fn of_a_batch_that_is_refused_nothing_is_stored() {
+fn refused_batch_stores_nothing() {
     let (_place, service) = open_door();
     let run = new_run(&service, "refused");
     let path = "mlflow/runs/log-batch";
@@ -61,7 +61,7 @@ fn of_a_batch_that_is_refused_nothing_is_stored() {
 }
 
 #[test]
-fn a_batch_of_nothing_is_of_a_run_that_is_there() {
+fn empty_batch_needs_an_existing_run() {
     let (_place, service) = open_door();
     let path = "mlflow/runs/log-batch";
     post(&service, path, &json!({ "run_id": new_run(&service, "empty") }));
@@ -70,7 +70,7 @@ fn a_batch_of_nothing_is_of_a_run_that_is_there() {
 }
 
 #[test]
-fn a_batch_that_is_sent_again_is_counted_once() {
+fn resent_batch_is_counted_once() {
     let overtaken = Overtaken::open();
     let service = &overtaken.service;
     let run = new_run(service, "overtaken");
@@ -94,7 +94,7 @@ fn a_batch_that_is_sent_again_is_counted_once() {
 }
 
 #[test]
-fn what_a_batch_has_of_a_logged_model_is_counted_once() {
+fn batched_model_metrics_are_counted_once() {
     let (_place, service) = open_door();
     let run = new_run(&service, "linked");
     let path = "mlflow/runs/log-batch";

@@ -31,7 +31,7 @@ fn logged(service: &Service, run: &str, name: &str) -> String {
 }
 
 #[test]
-fn tags_that_two_give_a_model_at_one_time_are_kept() {
+fn concurrent_model_tags_are_both_kept() {
     let overtaken = Overtaken::open();
     let service = &overtaken.service;
     let run = begun(service, &experiment(service));
@@ -61,7 +61,7 @@ fn tags_that_two_give_a_model_at_one_time_are_kept() {
 }
 
 #[test]
-fn a_search_of_models_goes_on_from_page_to_page() {
+fn model_search_continues_from_page_to_page() {
     let (_place, service) = open_door();
     let (service, path) = (&*service, "mlflow/logged-models/search");
     let (first, second) = (experiment(service), json!("0"));
@@ -105,7 +105,7 @@ fn found(service: &Service, experiment: &Value, filter: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_model_has_the_latest_values_that_were_logged_for_it() {
+fn model_has_its_latest_logged_values() {
     let (_place, service) = open_door();
     let service = &*service;
     let experiment = experiment(service);
@@ -155,7 +155,7 @@ fn a_model_has_the_latest_values_that_were_logged_for_it() {
 }
 
 #[test]
-fn metrics_that_cannot_be_noted_at_their_model_are_stored_and_noted_when_they_come_again() {
+fn metrics_unnoted_at_model_are_noted_when_resent() {
     let folder = tempfile::tempdir().unwrap();
     let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
     // The run that cannot be written.
@@ -205,7 +205,7 @@ fn metrics_that_cannot_be_noted_at_their_model_are_stored_and_noted_when_they_co
 }
 
 #[test]
-fn a_model_that_is_deleted_is_not_there_any_more() {
+fn deleted_model_is_no_longer_found() {
     let (_place, service) = open_door();
     let service = &*service;
     let experiment = experiment(service);

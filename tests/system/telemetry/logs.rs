@@ -26,7 +26,7 @@ fn lines<'a>(log: &'a [Value], message: &'a str) -> impl Iterator<Item = &'a Val
 }
 
 #[test]
-fn the_log_tells_of_requests_and_of_nothing_that_is_in_them() {
+fn log_mentions_requests_but_not_their_contents() {
     let place = Place::sqlite();
     let levels =
         [("ALMANAC_LOG", "warn,almanac=debug,ingest=debug,projector=debug"), ("ALMANAC_LOG_FORMAT", "json")];
@@ -134,7 +134,7 @@ fn appends_go_on(service: &Service) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_log_on_a_full_disk_costs_lines_and_nothing_else() {
+fn log_on_full_disk_loses_only_lines() {
     let place = Place::sqlite();
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let service = Running::start_logging_to(&place, full, &ALL_LINES);

@@ -175,7 +175,7 @@ fn runs() -> usize {
 }
 
 #[tokio::test]
-async fn no_header_but_the_good_one_opens_the_service() {
+async fn only_valid_authorization_header_grants_access() {
     let (house, mut chance) = (House::new().await, Chance(1));
     let good = house.bearer();
     let opens = async |header: &[u8]| {
@@ -198,7 +198,7 @@ async fn no_header_but_the_good_one_opens_the_service() {
 }
 
 #[tokio::test]
-async fn no_path_and_no_header_is_a_mistake_of_the_service() {
+async fn fuzzed_paths_and_headers_cause_no_server_error() {
     let (house, mut chance) = (House::new().await, Chance(2));
     let words =
         "from=2026-06-01&to=2026-06-02&format=json&limit=3&columns=a,b&by=tag.x&as_of=2026-06-01T00:00:00Z";
@@ -219,7 +219,7 @@ async fn no_path_and_no_header_is_a_mistake_of_the_service() {
 }
 
 #[tokio::test]
-async fn no_body_and_no_statement_is_a_mistake_of_the_service() {
+async fn fuzzed_bodies_and_statements_cause_no_server_error() {
     let (house, mut chance) = (House::new().await, Chance(3));
     let post = |path: &str, media: &str, encoding: Option<&str>, body: Vec<u8>| {
         let request = Request::post(format!("/v1/workspaces/credit/prod/{path}"));

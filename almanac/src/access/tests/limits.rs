@@ -110,19 +110,19 @@ fn of_rights<const N: usize>(rights: [Right; N]) -> Limits {
 
 on_both_engines!(
     House::on:
-    a_token_does_with_what_is_its_users_own_what_it_is_for,
-    a_token_for_other_kinds_reads_no_metrics_of_runs,
-    a_token_for_other_kinds_appends_no_release_events,
-    a_token_without_a_kind_reads_nothing_that_tells_of_it,
-    a_token_without_a_kind_reads_no_texts_of_alerts,
-    a_token_without_a_kind_reads_no_keys_of_withdrawn_events,
+    token_limits_apply_to_its_users_own_data,
+    token_for_other_kinds_cannot_read_run_metrics,
+    token_for_other_kinds_cannot_append_release_events,
+    token_without_a_kind_cannot_read_derived_data,
+    token_without_a_kind_cannot_read_alert_texts,
+    token_without_a_kind_cannot_read_withdrawn_keys,
     a_limited_token_makes_none_that_may_more,
-    another_name_is_for_who_may_create_what_has_it,
-    who_can_no_longer_read_a_workspace_ends_following_it,
-    a_token_in_a_url_is_refused_however_it_is_written,
+    renaming_requires_right_to_create_new_name,
+    unreadable_workspaces_can_only_be_unfollowed,
+    token_in_url_is_refused_in_any_encoding,
 );
 
-async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
+async fn token_limits_apply_to_its_users_own_data(house: House) {
     let of_workspace =
         Limits { scopes: Some(BTreeSet::from([house.workspace.clone()])), ..Limits::default() };
     let narrow = Limits { scopes: of_workspace.scopes.clone(), ..of_rights([Right::Read]) };
@@ -162,7 +162,7 @@ async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
     assert_eq!(house.tokens.list(&house.ann).await.unwrap().len(), tokens.len(), "none was revoked");
 }
 
-async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
+async fn token_for_other_kinds_cannot_read_run_metrics(house: House) {
     let workspace = house.workspace.entity().unwrap().id().clone();
     let run = house.catalog.create_run(&workspace, NewRun::default(), house.clock.now()).await.unwrap().id;
     let metrics = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
@@ -188,7 +188,7 @@ async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
     }
 }
 
-async fn a_token_for_other_kinds_appends_no_release_events(house: House) {
+async fn token_for_other_kinds_cannot_append_release_events(house: House) {
     let metrics = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
     let releases = bearer_of(&house.token("releases", of_kind(Kind::Releases)).await);
     let (own, door) = ("/v1/workspaces/credit/prod", "/mlflow/credit/prod/api/2.0/mlflow");
@@ -217,7 +217,7 @@ async fn a_token_for_other_kinds_appends_no_release_events(house: House) {
     assert!(page.live.is_empty(), "nothing became live");
 }
 
-async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
+async fn token_without_a_kind_cannot_read_derived_data(house: House) {
     let paths = [
         ("leaderboard", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
         ("reviews/answers", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
@@ -239,7 +239,7 @@ async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
 }
 
 /// The fact of an alert is in the history and in feeds; its text is only for callers that may read every kind.
-async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
+async fn token_without_a_kind_cannot_read_alert_texts(house: House) {
     let (now, workspace) = (house.clock.now(), house.workspace.entity().unwrap().id().clone());
     let text = "the accuracy of v1 is 0.5";
     let alert = Alert { at: now, name: "worse".into(), model: None, text: text.into() };
@@ -261,7 +261,7 @@ async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
 }
 
 /// The fact of a withdrawal is in the audit trail; its key and reason are only for callers that may read every kind.
-async fn a_token_without_a_kind_reads_no_keys_of_withdrawn_events(house: House) {
+async fn token_without_a_kind_cannot_read_withdrawn_keys(house: House) {
     let bearer = bearer_of(&house.token("sender", Limits::default()).await);
     let day = house.clock.now().day();
     let body = format!(
@@ -320,7 +320,7 @@ async fn a_limited_token_makes_none_that_may_more(house: House) {
     }
 }
 
-async fn another_name_is_for_who_may_create_what_has_it(house: House) {
+async fn renaming_requires_right_to_create_new_name(house: House) {
     let now = house.clock.now();
     let hidden = house.catalog.ensure_workspace("credit/hidden", now).await.unwrap();
     house.catalog.ensure_workspace("rivals/velvet", now).await.unwrap();
@@ -347,7 +347,7 @@ async fn another_name_is_for_who_may_create_what_has_it(house: House) {
     assert_eq!(status, StatusCode::OK, "{said}");
 }
 
-async fn a_token_in_a_url_is_refused_however_it_is_written(house: House) {
+async fn token_in_url_is_refused_in_any_encoding(house: House) {
     let token = house.token("laptop", Limits::default()).await;
     let rest = token.text().strip_prefix('a').unwrap();
     for path in [
@@ -365,7 +365,7 @@ async fn a_token_in_a_url_is_refused_however_it_is_written(house: House) {
     }
 }
 
-async fn who_can_no_longer_read_a_workspace_ends_following_it(house: House) {
+async fn unreadable_workspaces_can_only_be_unfollowed(house: House) {
     let now = house.clock.now();
     let rival = house.catalog.ensure_workspace("rivals/velvet", now).await.unwrap();
     house.catalog.ensure_workspace("rivals/other", now).await.unwrap();

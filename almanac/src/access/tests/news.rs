@@ -145,12 +145,12 @@ impl House {
 
 on_both_engines!(
     House::on:
-    who_may_read_a_workspace_hears_what_moves_there_and_nothing_else,
-    a_stream_ends_by_itself_and_with_the_service,
-    who_may_not_read_any_more_is_not_told_what_it_waited_for,
+    news_stream_reports_only_own_workspace_to_readers,
+    news_stream_ends_by_timeout_and_on_shutdown,
+    revoked_reader_gets_no_result_of_pending_wait,
 );
 
-async fn who_may_read_a_workspace_hears_what_moves_there_and_nothing_else(house: House) {
+async fn news_stream_reports_only_own_workspace_to_readers(house: House) {
     let (router, _services) = house.service(&Does::ALL);
     let mut heard = house.listen(&router, PROD, "").await.unwrap();
     // No projector runs in this test, so what other processes write is not heard.
@@ -181,7 +181,7 @@ async fn who_may_read_a_workspace_hears_what_moves_there_and_nothing_else(house:
     house.stop.send_replace(true);
 }
 
-async fn a_stream_ends_by_itself_and_with_the_service(house: House) {
+async fn news_stream_ends_by_timeout_and_on_shutdown(house: House) {
     let (router, services) = house.service(&[Does::Query]);
     let mut short = house.listen(&router, PROD, "?seconds=1").await.unwrap();
     assert_eq!(short.next().await.unwrap().0, "hello");
@@ -195,7 +195,7 @@ async fn a_stream_ends_by_itself_and_with_the_service(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn who_may_not_read_any_more_is_not_told_what_it_waited_for(house: House) {
+async fn revoked_reader_gets_no_result_of_pending_wait(house: House) {
     let (router, _services) = house.service(&Does::ALL);
     let ask = async |wait: u32| {
         let request = Request::get(format!("/v1/workspaces/credit/prod/events/metrics?wait={wait}"));

@@ -177,15 +177,15 @@ async fn get_of(router: &Router, path: &str, bearer: &str) -> (StatusCode, Value
 
 on_both_engines!(
     House::on:
-    people_and_programs_of_an_issuer_are_users_and_systems,
+    issuer_people_are_users_and_programs_are_systems,
     an_issuer_makes_administrators_where_that_is_set,
-    groups_of_the_catalog_and_of_claims_give_their_roles,
-    who_is_not_known_is_created_where_that_is_set,
-    who_is_created_by_another_request_meanwhile_is_known,
-    a_session_lasts_as_long_as_what_the_issuer_signed,
+    catalog_and_claimed_groups_grant_their_roles,
+    unknown_user_is_created_only_where_configured,
+    concurrently_created_user_is_recognized,
+    session_expires_with_the_issuers_token,
 );
 
-async fn people_and_programs_of_an_issuer_are_users_and_systems(house: House) {
+async fn issuer_people_are_users_and_programs_are_systems(house: House) {
     let service = house.service(house.settings());
     for signer in &house.signers {
         let (status, said) =
@@ -232,7 +232,7 @@ async fn an_issuer_makes_administrators_where_that_is_set(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn groups_of_the_catalog_and_of_claims_give_their_roles(house: House) {
+async fn catalog_and_claimed_groups_grant_their_roles(house: House) {
     let service = house.service(house.settings());
     let [own, claimed] = [house.create("own", New::Group).await, house.create("claimed", New::Group).await];
     house.catalog.grant(&house.workspace, &own, Role::Reader, house.clock.now()).await.unwrap();
@@ -263,7 +263,7 @@ async fn groups_of_the_catalog_and_of_claims_give_their_roles(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn who_is_not_known_is_created_where_that_is_set(house: House) {
+async fn unknown_user_is_created_only_where_configured(house: House) {
     let settings = OidcSettings { creates_users: true, ..house.settings() };
     let bearer = house.signers[1].sign(&house.claims("bob@example.com"));
     let reading = house.service_by(settings.clone(), Access::reading_only);
@@ -280,7 +280,7 @@ async fn who_is_not_known_is_created_where_that_is_set(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn who_is_created_by_another_request_meanwhile_is_known(house: House) {
+async fn concurrently_created_user_is_recognized(house: House) {
     let settings = OidcSettings { creates_users: true, ..house.settings() };
     let (catalog, now) = (house.catalog.clone(), house.clock.now());
     let mut first = Some(NewEntity::new("bob", New::User));
@@ -296,7 +296,7 @@ async fn who_is_created_by_another_request_meanwhile_is_known(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn a_session_lasts_as_long_as_what_the_issuer_signed(house: House) {
+async fn session_expires_with_the_issuers_token(house: House) {
     let service = house.service(house.settings());
     let claimed = house.create("claimed", New::Group).await;
     house.catalog.grant(&house.workspace, &claimed, Role::Reader, house.clock.now()).await.unwrap();

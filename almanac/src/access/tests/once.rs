@@ -139,13 +139,13 @@ impl Scene {
 on_both_engines!(
     Scene::on:
     many_uses_at_one_time_give_one_success,
-    a_use_that_was_broken_off_may_be_begun_again,
-    what_was_appended_is_answered_though_the_use_cannot_be_ended,
+    interrupted_token_use_can_be_restarted,
+    append_succeeds_when_token_use_cannot_be_ended,
     a_use_that_stored_nothing_is_given_back,
     a_spent_token_answers_its_append_again,
     a_token_for_one_append_needs_a_role,
-    a_token_for_one_append_is_for_nothing_else,
-    a_token_for_one_append_changes_no_run_and_settles_nothing_again,
+    single_append_token_permits_nothing_else,
+    single_append_token_cannot_change_runs_or_resettle,
 );
 
 async fn many_uses_at_one_time_give_one_success(scene: Scene) {
@@ -166,7 +166,7 @@ async fn many_uses_at_one_time_give_one_success(scene: Scene) {
     assert!(listed[0].is_once && listed[0].spent_at.is_some());
 }
 
-async fn a_use_that_was_broken_off_may_be_begun_again(scene: Scene) {
+async fn interrupted_token_use_can_be_restarted(scene: Scene) {
     let token = scene.token().await;
     let begun = scene.tokens.begin_use(&token.digest(), scene.clock.now()).await.unwrap();
     assert!(matches!(begun, Use::Begun(_)));
@@ -192,7 +192,7 @@ async fn a_use_that_was_broken_off_may_be_begun_again(scene: Scene) {
     assert!(scene.tokens.end_use(&token.digest(), late, false, scene.clock.now()).await.is_err());
 }
 
-async fn what_was_appended_is_answered_though_the_use_cannot_be_ended(scene: Scene) {
+async fn append_succeeds_when_token_use_cannot_be_ended(scene: Scene) {
     let token = scene.token().await;
     // Its use is begun; the write that ends it fails.
     scene.writes_left.store(1, Ordering::SeqCst);
@@ -265,7 +265,7 @@ async fn a_token_for_one_append_needs_a_role(scene: Scene) {
     assert_eq!(answer.status(), StatusCode::CONFLICT);
 }
 
-async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
+async fn single_append_token_permits_nothing_else(scene: Scene) {
     let token = scene.token().await;
     for (method, path) in [
         ("GET", "/v1/whoami"),
@@ -297,7 +297,7 @@ async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
     assert_eq!(key::token(&token.digest()).pk.split('#').next(), Some("token"));
 }
 
-async fn a_token_for_one_append_changes_no_run_and_settles_nothing_again(scene: Scene) {
+async fn single_append_token_cannot_change_runs_or_resettle(scene: Scene) {
     let workspace = scene.workspace.entity().unwrap().id().clone();
     let run = scene.catalog.create_run(&workspace, NewRun::default(), scene.clock.now()).await.unwrap();
     let token = scene.token().await;

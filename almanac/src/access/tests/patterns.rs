@@ -65,9 +65,9 @@ impl House {
 
 on_both_engines!(
     World::on:
-    the_pages_of_a_workspace_and_a_user_are_one_query_each,
-    what_a_user_follows_comes_newest_first_with_times,
-    what_a_user_has_seen_is_one_look_up,
+    workspace_and_user_pages_take_one_query_each,
+    followed_workspaces_come_newest_first_with_times,
+    reading_seen_position_takes_one_lookup,
     counters_are_shown_with_every_entity,
     lists_have_single_attributes_and_refuse_unknown_fields,
     an_operation_without_parameters_refuses_them,
@@ -75,7 +75,7 @@ on_both_engines!(
 );
 
 /// Access pattern B1.
-async fn the_pages_of_a_workspace_and_a_user_are_one_query_each(world: World) {
+async fn workspace_and_user_pages_take_one_query_each(world: World) {
     let house = House::on(world).await;
     let (catalog, now) = (&house.catalog, Clock::system().now());
     let (ann, risk) = (house.made("ann", New::User).await, house.made("risk", New::Group).await);
@@ -120,7 +120,7 @@ async fn the_pages_of_a_workspace_and_a_user_are_one_query_each(world: World) {
 }
 
 /// Access pattern E4.
-async fn what_a_user_follows_comes_newest_first_with_times(world: World) {
+async fn followed_workspaces_come_newest_first_with_times(world: World) {
     let house = House::on(world).await;
     house.made("ann", New::User).await;
     for name in ["b", "c", "a"] {
@@ -150,7 +150,7 @@ async fn what_a_user_follows_comes_newest_first_with_times(world: World) {
 }
 
 /// Access pattern E3.
-async fn what_a_user_has_seen_is_one_look_up(world: World) {
+async fn reading_seen_position_takes_one_lookup(world: World) {
     let house = House::on(world).await;
     let (ann, now) = (house.made("ann", New::User).await, Clock::system().now());
     let alert = Alert { at: now, name: "drift".into(), model: None, text: "The scores moved.".into() };

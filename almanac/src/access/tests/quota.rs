@@ -81,12 +81,12 @@ impl House {
 
 on_both_engines!(
     House::on:
-    a_quota_that_is_used_up_says_which_and_until_when,
-    a_token_has_no_more_than_its_quota_wherever_it_appends,
+    exhausted_quota_names_itself_and_reset_time,
+    token_quota_applies_across_workspaces,
     a_quota_that_cannot_be_is_refused,
 );
 
-async fn a_quota_that_is_used_up_says_which_and_until_when(house: House) {
+async fn exhausted_quota_names_itself_and_reset_time(house: House) {
     let (token, other) =
         (house.token("one", Quota::default()).await, house.token("two", Quota::default()).await);
     let set = house.call(&token, ("PUT", "prod/quota"), r#"{"rows_per_day":2}"#).await;
@@ -105,7 +105,7 @@ async fn a_quota_that_is_used_up_says_which_and_until_when(house: House) {
     assert_eq!(house.append(&token, "other", 2).await.status, StatusCode::CREATED, "it is not its quota");
 }
 
-async fn a_token_has_no_more_than_its_quota_wherever_it_appends(house: House) {
+async fn token_quota_applies_across_workspaces(house: House) {
     let mut quota = Quota::default();
     quota.set_pair("requests_per_day=2").unwrap();
     let (narrow, wide) = (house.token("narrow", quota).await, house.token("wide", Quota::default()).await);

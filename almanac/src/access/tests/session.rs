@@ -125,17 +125,17 @@ impl House {
 
 on_both_engines!(
     House::on:
-    a_session_is_its_caller_only_where_the_dashboard_asks,
-    a_session_is_good_for_no_more_than_what_opened_it,
-    signing_out_ends_a_session_at_once_and_both_are_recorded,
-    a_further_session_takes_the_place_of_the_one_that_ends_first,
+    session_cookie_works_only_for_dashboard_requests,
+    session_cannot_exceed_the_token_that_opened_it,
+    sign_out_ends_session_and_is_audited,
+    excess_session_replaces_the_earliest_expiring_one,
     a_session_that_is_not_used_ends,
-    sessions_are_listed_and_ended_by_who_has_them,
+    users_list_and_end_only_their_own_sessions,
 );
 
 const ENDED: Result<String, StatusCode> = Err(StatusCode::UNAUTHORIZED);
 
-async fn a_session_is_its_caller_only_where_the_dashboard_asks(house: House) {
+async fn session_cookie_works_only_for_dashboard_requests(house: House) {
     let ann = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let bob = house.token(&house.bob, "laptop", None, Limits::default()).await;
     let cookie = &*house.sign_in(&ann).await;
@@ -206,7 +206,7 @@ async fn a_session_is_its_caller_only_where_the_dashboard_asks(house: House) {
     );
 }
 
-async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
+async fn session_cannot_exceed_the_token_that_opened_it(house: House) {
     let lasting = house.token(&house.ann, "lasting", None, Limits::default()).await;
     let short = house.token(&house.ann, "short", Some(1), Limits::default()).await;
     let limits = Limits { networks: Some(vec!["192.0.2.0/24".parse().unwrap()]), ..Limits::default() };
@@ -274,7 +274,7 @@ async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
     assert_eq!(house.who(&preset).await, Ok("preset".into()));
 }
 
-async fn signing_out_ends_a_session_at_once_and_both_are_recorded(house: House) {
+async fn sign_out_ends_session_and_is_audited(house: House) {
     let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let (cookie, other) = (house.sign_in(&token).await, house.sign_in(&token).await);
     assert_eq!(house.who(&cookie).await, Ok("user:ann".into()));
@@ -324,7 +324,7 @@ async fn a_session_that_is_not_used_ends(house: House) {
     assert_eq!(house.who(&waits).await, ENDED, "a page that waits for news is not used by anybody");
 }
 
-async fn sessions_are_listed_and_ended_by_who_has_them(house: House) {
+async fn users_list_and_end_only_their_own_sessions(house: House) {
     let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let bob = house.token(&house.bob, "laptop", None, Limits::default()).await;
     let mut cookies = Vec::new();
@@ -362,7 +362,7 @@ async fn sessions_are_listed_and_ended_by_who_has_them(house: House) {
     assert_eq!(house.who(&other).await, Ok("user:bob".into()));
 }
 
-async fn a_further_session_takes_the_place_of_the_one_that_ends_first(house: House) {
+async fn excess_session_replaces_the_earliest_expiring_one(house: House) {
     let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let bob = house.token(&house.bob, "laptop", None, Limits::default()).await;
     let apart = house.sign_in(&bob).await;

@@ -82,7 +82,7 @@ async fn of_many_that_put_a_text_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_put_that_is_not_answered_is_settled_by_reading() {
+async fn unanswered_put_is_settled_by_reading() {
     let store = Arc::new(Deaf::default());
     let objects = Objects::of(store.clone(), address());
     let error = objects.put_new("a", "one").await.unwrap_err();
@@ -94,7 +94,7 @@ async fn a_put_that_is_not_answered_is_settled_by_reading() {
 }
 
 #[tokio::test]
-async fn a_long_file_is_put_in_parts_and_comes_back() {
+async fn multipart_upload_reads_back_unchanged() {
     let objects = Objects::of(Arc::new(InMemory::new()), address());
     // Files of one part, of whole parts, and of whole parts and a bit.
     for bytes in [0, 1, PART_BYTES, PART_BYTES + 1, 6 * PART_BYTES, 6 * PART_BYTES + 7] {

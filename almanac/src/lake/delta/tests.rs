@@ -106,7 +106,7 @@ async fn golden_text() {
 }
 
 #[tokio::test]
-async fn a_commit_that_another_has_made_is_not_written_over() {
+async fn concurrent_delta_commit_is_not_overwritten() {
     let (store, mut delta) = filled().await;
     let other = "{\"commitInfo\":{\"operation\":\"OPTIMIZE\"}}\n\
         {\"remove\":{\"path\":\"day=2026-06-02/x.parquet\",\"dataChange\":false}}\n";
@@ -141,7 +141,7 @@ async fn files_of_others_leave_with_their_day() {
 
 /// Other programs may add rows without a day: Delta states this by a null.
 #[tokio::test]
-async fn a_file_of_no_day_stays_and_holds_nothing_up() {
+async fn delta_file_without_day_is_kept() {
     let (store, _) = filled().await;
     let no_day = "day=__HIVE_DEFAULT_PARTITION__/other.parquet";
     let add = json!({ "add": { "path": no_day, "partitionValues": { "day": null }, "size": 1, "modificationTime": 1,
@@ -155,7 +155,7 @@ async fn a_file_of_no_day_stays_and_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn what_is_no_table_of_this_workspace_is_refused() {
+async fn foreign_delta_table_is_refused() {
     async fn refused(change: impl FnOnce(&mut Map<String, String>)) -> String {
         let (store, _) = filled().await;
         change(&mut store.0.lock().unwrap());

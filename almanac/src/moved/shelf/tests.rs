@@ -32,7 +32,7 @@ async fn keys(store: &InMemory) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_interrupted_is_taken_away_and_nothing_else() {
+async fn clearing_removes_only_interrupted_export_files() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let shelf = in_folder(&folder);
@@ -48,7 +48,7 @@ async fn what_was_interrupted_is_taken_away_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_folder_is_for_one_export_at_a_time() {
+async fn export_folder_is_locked_for_one_export() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (in_folder(&folder), in_folder(&folder));
     let lock = one.clear().await.unwrap();
@@ -63,7 +63,7 @@ async fn a_folder_is_for_one_export_at_a_time() {
 }
 
 #[tokio::test]
-async fn of_a_prefix_what_was_interrupted_is_taken_away_and_nothing_else() {
+async fn clearing_prefix_removes_only_interrupted_export_files() {
     let (shelf, store) = in_memory();
     for key in ["out/items-00001.ndjson.zst", "out/gone-00001.ndjson.zst", "out2/items-00001.ndjson.zst"] {
         put(&store, key).await;
@@ -85,7 +85,7 @@ async fn of_a_prefix_what_was_interrupted_is_taken_away_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_prefix_that_another_export_wrote_to_has_no_manifest() {
+async fn prefix_written_by_another_export_gets_no_manifest() {
     for other in ["out/items-00001.ndjson.zst", "out/items-00002.ndjson.zst", "out/manifest.json"] {
         let (shelf, store) = in_memory();
         let mut files = Files::new(&shelf, Sort::Items);
@@ -99,7 +99,7 @@ async fn a_prefix_that_another_export_wrote_to_has_no_manifest() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_as_it_was_written_and_a_changed_one_is_refused() {
+async fn shelf_files_round_trip_and_reject_changes() {
     let folder = tempfile::tempdir().unwrap();
     let ((objects, store), on_disk) = (in_memory(), in_folder(&folder));
     let mut written = Vec::new();

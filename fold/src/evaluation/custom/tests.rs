@@ -78,7 +78,7 @@ fn window(first: &str, second: &str) -> CustomValues {
 }
 
 #[test]
-fn a_figure_of_a_window_is_of_the_days_that_define_it_in_one_way() {
+fn window_figure_uses_days_of_one_definition() {
     let of = |value, n| CustomValue { value, n, interval: None };
     let both = window("f=sum(score)\ng=count(outcome_label)", "f=sum(score)\ng=count(outcome_label)");
     assert_eq!(both, BTreeMap::from([("f".into(), of(Some(2.0), 4)), ("g".into(), of(Some(2.0), 2))]));
@@ -175,7 +175,7 @@ fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvalua
 }
 
 #[test]
-fn keys_without_an_outcome_are_drawn_for_custom_figures_too() {
+fn custom_figure_draws_include_keys_without_outcome() {
     let judged = "filter (where outcome_value is not null)";
     let text = format!(
         "f=sqrt(avg(pow(value - outcome_value, 2)))\ng=count(*)\nh=stddev(value)\ni=count(*) / count(lower)\nj=count(*) {judged}\nk=1 + 0 * count(*)"
@@ -203,7 +203,7 @@ fn keys_without_an_outcome_are_drawn_for_custom_figures_too() {
 }
 
 #[test]
-fn where_every_key_has_an_outcome_the_draws_are_those_of_the_table() {
+fn custom_draws_match_table_when_outcomes_are_complete() {
     let row = |n: usize| Prediction {
         release: "v1",
         key: ["a", "b", "c", "d", "e", "f", "g"][n % 7],
@@ -228,7 +228,7 @@ fn where_every_key_has_an_outcome_the_draws_are_those_of_the_table() {
 }
 
 #[test]
-fn a_custom_figure_of_too_many_predictions_has_no_interval() {
+fn custom_figure_over_row_limit_has_no_interval() {
     let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
     let aggregates = Aggregates::of(&figure.formula);
     let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };
@@ -246,7 +246,7 @@ fn a_custom_figure_of_too_many_predictions_has_no_interval() {
 }
 
 #[test]
-fn drawing_from_a_custom_figure_ends_when_it_is_told_to() {
+fn custom_figure_drawing_stops_on_request() {
     let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
     let aggregates = Aggregates::of(&figure.formula);
     let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };

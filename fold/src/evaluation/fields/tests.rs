@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn the_class_of_a_prediction_without_a_label_is_that_of_the_greatest_score() {
+fn unlabelled_prediction_takes_class_of_greatest_score() {
     let row = |key, label, scores: &[(&'static str, f64)]| Prediction {
         label,
         scores: scores.to_vec(),

@@ -235,7 +235,7 @@ proptest! {
 
     /// Predictions of live releases and the rest add up to the whole.
     #[test]
-    fn what_was_live_is_told_by_the_time_of_the_prediction(predictions in rows(), outcomes in outcomes()) {
+    fn live_grouping_uses_time_of_prediction(predictions in rows(), outcomes in outcomes()) {
         let live: LiveSpans = [("v1".to_owned(), vec![(0, 5), (12, 20)]), ("v2".to_owned(), vec![(5, 12)])].into();
         let was_live = |row: &Prediction| match row.release {
             "v1" => row.at < 5 || (12..20).contains(&row.at),
@@ -264,7 +264,7 @@ proptest! {
 
     /// A pool has the counts of its releases together, each judged by its own definition, in any order.
     #[test]
-    fn a_pool_is_judged_by_the_definition_of_each_release(predictions in rows(), outcomes in outcomes()) {
+    fn pool_judges_each_release_by_its_definition(predictions in rows(), outcomes in outcomes()) {
         let pools = [("v1", "m"), ("v2", "m"), ("w1", "w")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));
         let pooled = Grouping { pools: Some(pools.into()), ..Grouping::default() };
         let found = evaluated(&predictions, &outcomes, pooled.clone(), Partition::ALL).unwrap();

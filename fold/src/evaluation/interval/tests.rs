@@ -107,7 +107,7 @@ fn a_bootstrap_of_equal_errors_has_no_width() {
 }
 
 #[test]
-fn a_release_with_too_many_predictions_has_no_intervals() {
+fn release_over_row_limit_has_no_intervals() {
     let fields = Fields { value: Some(1.0), ..Fields::default() };
     let mut rows = Rows::new(&Definition::of(Task::Regression), Instead::default(), IntervalsOf::ALL);
     for _ in 0..MAX_ROWS {
@@ -130,7 +130,7 @@ fn a_release_with_too_many_predictions_has_no_intervals() {
 }
 
 #[test]
-fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
+fn multi_day_keys_use_definition_of_their_day() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
@@ -154,7 +154,7 @@ fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
 }
 
 #[test]
-fn an_interval_is_the_same_whatever_else_is_asked_for() {
+fn interval_is_independent_of_other_requested_figures() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
@@ -182,7 +182,7 @@ fn an_interval_is_the_same_whatever_else_is_asked_for() {
 }
 
 #[test]
-fn there_are_intervals_of_one_release_where_one_is_shown() {
+fn only_the_shown_release_gets_intervals() {
     let (rows, outcomes) = days(1);
     let others = rows.iter().map(|row| Prediction { release: "v2", ..row.clone() });
     let both: Vec<Prediction> = rows.iter().cloned().chain(others).collect();
@@ -230,7 +230,7 @@ fn drawing_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn scores_of_classes_are_judged_again_and_make_draws_dear() {
+fn class_scores_have_intervals_and_add_work() {
     let of_key = |(n, key): (usize, &&'static str)| {
         let p = 0.2 + n as f64 / 40.0;
         let scores = vec![("a", p), ("b", 0.5 * (1.0 - p)), ("c", 0.5 * (1.0 - p))];

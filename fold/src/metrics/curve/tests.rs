@@ -58,7 +58,7 @@ fn directly(part: &[(f64, bool)], rest: &[(f64, bool)]) -> Option<f64> {
 proptest! {
     /// Few distinct scores make many ties, within the part and between it and the rest.
     #[test]
-    fn the_rest_is_tested_as_if_its_scores_were_put_together(
+    fn curve_test_of_remainder_equals_pooled_scores(
         rows in vec((0u8..12, any::<bool>(), any::<bool>()), 0..80),
         scale in prop_oneof![Just(11.0), Just(1e6)],
     ) {

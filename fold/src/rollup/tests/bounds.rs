@@ -43,7 +43,7 @@ fn wild_rows(kind: Kind, rows: usize, releases: usize, names: usize) -> Columns 
 }
 
 #[test]
-fn five_hundred_metrics_times_five_hundred_releases_stay_bounded() {
+fn rollup_of_many_metrics_and_releases_stays_bounded() {
     let mut day = Delta::default();
     let all = wild_rows(Kind::Metrics, 250_000, 500, 500);
     for start in (0..all.rows).step_by(10_000) {
@@ -68,7 +68,7 @@ fn five_hundred_metrics_times_five_hundred_releases_stay_bounded() {
 }
 
 #[test]
-fn five_hundred_releases_times_a_hundred_labels_stay_bounded() {
+fn rollup_of_many_releases_and_labels_stays_bounded() {
     let mut day = Delta::default();
     let all = wild_rows(Kind::Predictions, 100_000, 500, 100);
     for start in (0..all.rows).step_by(10_000) {
@@ -86,7 +86,7 @@ fn five_hundred_releases_times_a_hundred_labels_stay_bounded() {
 }
 
 #[test]
-fn sixty_four_tags_times_a_thousand_values_stay_bounded() {
+fn rollup_of_many_tags_and_values_stays_bounded() {
     let rows = 4_000;
     let mut columns = wild_rows(Kind::Predictions, rows, 3, 2);
     for tag in 0..64 {

@@ -46,7 +46,7 @@ fn the_state_of_features_is_golden() {
 }
 
 #[test]
-fn only_predictions_have_features_and_rollups_do_not_know_them() {
+fn features_belong_only_to_predictions_apart_from_rollups() {
     let columns = rows(&[("v1", Some(1.0), Some(2.0))]);
     let segment = || LogSegment { place: Place::of(0, 1), columns: &columns };
     assert_eq!(Delta::folded(Folding::Features, Kind::Metrics, segment()).unwrap(), Delta::default());
@@ -61,7 +61,7 @@ fn only_predictions_have_features_and_rollups_do_not_know_them() {
 }
 
 #[test]
-fn two_hundred_features_times_a_hundred_releases_stay_bounded() {
+fn feature_sketches_of_many_releases_stay_bounded() {
     const ROWS: usize = 4_000;
     let wild = |seed: usize| -> Vec<f64> {
         (0..ROWS)

@@ -94,7 +94,7 @@ fn bad_columns_are_refused() {
 }
 
 #[test]
-fn means_and_deviations_hold_for_numbers_of_any_size() {
+fn mean_and_deviation_hold_at_any_magnitude() {
     let of = |values: &[f64]| {
         let row =
             |value: &f64| Prediction { release: "r", key: "k", value: Some(*value), ..Prediction::default() };
@@ -115,7 +115,7 @@ fn means_and_deviations_hold_for_numbers_of_any_size() {
 }
 
 #[test]
-fn a_frequent_value_of_a_tag_is_not_among_the_others() {
+fn frequent_tag_value_is_kept_apart() {
     let values: Vec<String> =
         (0..1_600).map(|row| if row % 2 == 0 { "half".into() } else { format!("v{row}") }).collect();
     let values: Vec<Option<&str>> = values.iter().map(|value| Some(value.as_str())).collect();
@@ -137,7 +137,7 @@ fn a_frequent_value_of_a_tag_is_not_among_the_others() {
 /// Among several observations at the same instant the later event is the last, whatever its value and the order in
 /// which segments are folded.
 #[test]
-fn the_last_of_a_metric_is_the_later_event() {
+fn later_event_is_last_of_a_metric() {
     let observed = |place, values: &[f64]| {
         let rows = values.len();
         let columns = testing::columns(vec![

@@ -9,7 +9,7 @@ fn off(world: &World, seconds: i64) -> Clock {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_off_by_more_than_the_bound_is_refused_with_both_times() {
+async fn clock_beyond_skew_limit_is_refused_with_times() {
     let world = World::new();
     for (seconds, said) in [(11, "2026-06-10T00:00:11Z"), (-11, "2026-06-09T23:59:49Z")] {
         let appender = Appender::new(Arc::clone(&world.table) as _, off(&world, seconds));

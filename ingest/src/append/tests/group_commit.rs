@@ -24,7 +24,7 @@ async fn while_one_is_written(world: &World, appender: &Appender, rows: usize) -
 
 /// Batches that wait for one log are appended together, and fail together.
 #[tokio::test]
-async fn a_failure_is_told_with_its_cause_to_all_who_waited() {
+async fn group_commit_failure_reaches_all_waiters_with_cause() {
     let world = World::new();
     let appender = world.appender();
     world.die_after(1);
@@ -41,7 +41,7 @@ async fn a_failure_is_told_with_its_cause_to_all_who_waited() {
 
 /// Three segments, the second of which finds the table held by another process.
 #[tokio::test]
-async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
+async fn partial_append_continues_after_transient_failure() {
     let world = World::new();
     world.table.stumbles.store(1, Ordering::Relaxed);
     assert!(world.append(&world.appender(), world.batch(0, 30_000), None).await.unwrap());
@@ -56,7 +56,7 @@ async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
 /// One of three segments gets in, and then nothing any more: the append ends with an error, is not tried without end, and the
 /// same batch sent again is stored once.
 #[tokio::test]
-async fn what_got_in_in_part_is_given_up_where_nothing_more_gets_in() {
+async fn partial_append_ends_with_error_when_table_fails() {
     let world = World::new();
     let appender = world.appender();
     world.die_after(1);
@@ -70,7 +70,7 @@ async fn what_got_in_in_part_is_given_up_where_nothing_more_gets_in() {
 }
 
 #[tokio::test]
-async fn many_at_once_share_segments_and_cost_one_write_together() {
+async fn concurrent_appends_share_segments_and_one_write() {
     let world = World::new();
     let appender = world.appender();
     world.append(&appender, world.batch(1_000, 1), None).await.unwrap();
@@ -171,7 +171,7 @@ async fn only_requests_of_equal_columns_share_a_segment() {
 }
 
 #[tokio::test]
-async fn rows_of_many_numbers_are_cut_by_their_bytes() {
+async fn wide_rows_are_split_into_segments_by_bytes() {
     let world = World::new();
     let appender = world.appender();
     let row = |row: usize| {

@@ -203,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn keys_that_expire_store_each_row_as_often_as_they_promise(steps in steps()) {
+    fn expiring_keys_store_rows_as_often_as_promised(steps in steps()) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run(steps));
     }
 }

@@ -77,7 +77,7 @@ async fn a_corrected_prediction_counts_with_four_lanes() {
 
 /// The first writer of a day sets how many lanes it has; the second one deals its events again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_begin_a_day_with_other_numbers_of_lanes_agree() {
+async fn writers_with_different_lane_counts_agree_on_day() {
     let world = Arc::new(World::new());
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
     let one = Lanes::default();

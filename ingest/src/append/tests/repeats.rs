@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_repeat_is_found_by_key_and_by_content_in_every_process() {
+async fn repeated_batch_is_recognized_in_every_process() {
     let world = World::new();
     let (one, two) = (world.appender(), world.appender());
     for (rows, key) in [(1, None), (1, Some("a")), (300, None), (300, Some("b")), (25_000, Some("c"))] {
@@ -40,7 +40,7 @@ async fn ends_with_the_last(scores: &[f64], rows: usize, apart: i64) {
 }
 
 #[tokio::test]
-async fn what_is_set_back_without_a_key_is_stored_after_ten_minutes() {
+async fn unkeyed_repeat_after_ten_minutes_is_stored() {
     for rows in [1, 500, 12_000] {
         ends_with_the_last(&[0.9, 0.1, 0.9], rows, REPEAT_SECONDS / 2).await;
         ends_with_the_last(&[0.25, 0.25], rows, REPEAT_SECONDS).await;
@@ -48,7 +48,7 @@ async fn what_is_set_back_without_a_key_is_stored_after_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_repeat_is_told_with_what_it_repeats_and_stored_where_that_is_wanted() {
+async fn repeat_is_reported_and_stored_only_on_request() {
     let world = World::new();
     let appender = world.appender();
     let append = async |key, remember| {
@@ -71,7 +71,7 @@ async fn a_repeat_is_told_with_what_it_repeats_and_stored_where_that_is_wanted()
 
 /// A service that forgets a log, or starts again, reads back as far as repeats are recognized, however much was appended since.
 #[tokio::test]
-async fn a_log_that_was_forgotten_is_read_back_and_not_doubled() {
+async fn forgotten_log_is_reread_without_duplicates() {
     let world = World::new();
     let appender = Appender { most_logs: 1, ..world.appender() };
     world.append(&appender, world.batch(0, 1), None).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_log_that_was_forgotten_is_read_back_and_not_doubled() {
 
 /// More batches than may be remembered: batches with a key are stored, one without is refused rather than stored twice.
 #[tokio::test]
-async fn what_cannot_be_compared_is_refused_until_it_can() {
+async fn incomparable_unkeyed_batch_is_refused_until_comparable() {
     let world = World::new();
     let appender = Appender { budget: Budget::of(50), ..world.appender() };
     world.append(&appender, world.batch(0, 1), None).await.unwrap();
@@ -110,7 +110,7 @@ async fn what_cannot_be_compared_is_refused_until_it_can() {
 
 /// Bug 4: a key is used again; the rows of its earlier batch are no rows of the new one.
 #[tokio::test]
-async fn a_key_that_is_used_again_after_it_was_forgotten_and_broken_off_is_stored_whole() {
+async fn interrupted_reuse_of_expired_key_is_stored_whole() {
     let world = World::new();
     let batch = world.batch(0, 30_000);
     assert!(world.append(&world.appender(), batch.clone(), Some("nightly")).await.unwrap());
@@ -129,7 +129,7 @@ async fn a_key_that_is_used_again_after_it_was_forgotten_and_broken_off_is_store
 }
 
 #[tokio::test]
-async fn other_events_under_one_key_are_refused_with_what_differs() {
+async fn different_events_under_one_key_are_refused() {
     let world = World::new();
     let appender = world.appender();
     world.append(&appender, world.batch(0, 2), Some("k")).await.unwrap();
@@ -149,7 +149,7 @@ async fn other_events_under_one_key_are_refused_with_what_differs() {
 }
 
 #[tokio::test]
-async fn a_claim_without_its_events_is_fulfilled_later_by_another_process() {
+async fn abandoned_claim_is_fulfilled_by_another_process() {
     let world = World::new();
     let batch = world.batch(0, 5);
     let (digest, parts) = (batch.digest(), batch.clone().into_parts());

@@ -4,7 +4,7 @@ use super::*;
 
 /// Written by polars 2.1.0 as two compressed batches, with a schema at its beginning that has no length.
 #[test]
-fn files_of_newer_polars_are_read_by_their_footer() {
+fn newer_polars_files_are_read_by_footer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("polars.arrow");
     let read = |bytes: &[u8]| {
@@ -42,7 +42,7 @@ fn files_of_newer_polars_are_read_by_their_footer() {
 /// Written by pyarrow from pandas frames, in which keys of nulls are -1: as a compressed file and as a stream; and a stream whose
 /// dictionary grows by deltas and is replaced.
 #[test]
-fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
+fn arrow_dictionaries_are_read_as_their_values() {
     let dir = tempfile::tempdir().unwrap();
     let read = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
@@ -89,7 +89,7 @@ fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
 }
 
 #[test]
-fn batches_of_files_are_refused_by_their_own_limits() {
+fn file_batches_are_refused_by_file_limits() {
     use crate::format::{ipc::of_file, too_large};
     let refused = of_file(too_large()).to_string();
     let limits = "more than 67108864 rows, or more than 1024 MiB when it is decoded";

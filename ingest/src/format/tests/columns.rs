@@ -41,7 +41,7 @@ fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Re
 }
 
 #[test]
-fn arrays_of_other_types_are_taken_for_what_they_mean() {
+fn arrays_of_other_types_are_converted_by_meaning() {
     use polars_arrow::{
         array::{BooleanArray, DictionaryArray, PrimitiveArray, Utf8Array},
         datatypes::{ArrowDataType, TimeUnit},
@@ -105,7 +105,7 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
 }
 
 #[test]
-fn half_precision_decimals_and_days_in_milliseconds_are_numbers_and_days() {
+fn half_floats_decimals_and_millisecond_dates_are_converted() {
     use polars_arrow::{
         array::{Array, Float16Array, PrimitiveArray, Utf8Array},
         datatypes::ArrowDataType,
@@ -230,7 +230,7 @@ fn what_is_withdrawn_says_so_in_every_format() {
 }
 
 #[test]
-fn rows_may_have_so_many_tags_in_columns_too() {
+fn columnar_rows_have_the_tag_limit() {
     let columns = |tags: usize| {
         let tags: Vec<String> = (0..tags).map(|tag| format!("\"tag.t{tag}\":[\"x\",null]")).collect();
         let times = r#"["2013-06-01T04:30:00Z","2013-06-01T04:30:00Z"]"#;
@@ -246,7 +246,7 @@ fn rows_may_have_so_many_tags_in_columns_too() {
 }
 
 #[test]
-fn labels_that_mean_the_same_are_stored_as_the_same() {
+fn equivalent_label_spellings_are_stored_alike() {
     let body = |label: &str| {
         format!(
             r#"{{"key":"a","predicted_on":"2013-06-01","observed_at":"2013-06-01T04:30:00Z","label":{label}}}"#

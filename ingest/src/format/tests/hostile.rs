@@ -6,7 +6,7 @@ use polars_io::{ipc::IpcCompression, parquet::write::ParquetCompression};
 use super::*;
 
 #[test]
-fn a_quote_that_is_never_closed_is_a_bad_row_and_swallows_no_others() {
+fn unclosed_quote_is_one_bad_row() {
     let header = "key,predicted_at,release,score,tag.note\n";
     let row = |key: &str, note: &str| format!("{key},2013-06-01T04:30:00Z,v1,0.5,{note}\n");
     let told = |body: &str, cut: usize| {
@@ -126,7 +126,7 @@ fn late_columns_of_many_rows_are_counted() {
 }
 
 #[test]
-fn a_stream_of_very_many_empty_batches_is_refused() {
+fn stream_of_too_many_empty_batches_is_refused() {
     let column = |name: &str| Series::new(name.into(), ["v1"]).into_column();
     let frame = DataFrame::new(1, vec![column("key"), column("release")]).unwrap();
     let bytes = arrow(&mut frame.clear(), None);
@@ -140,7 +140,7 @@ fn a_stream_of_very_many_empty_batches_is_refused() {
 }
 
 #[test]
-fn a_stream_with_a_column_twice_is_told_so() {
+fn stream_with_duplicate_column_is_refused() {
     let column = |name: &str| Series::new(name.into(), ["v1"]).into_column();
     let mut frame = DataFrame::new(1, vec![column("key"), column("release"), column("releasf")]).unwrap();
     let mut bytes = arrow(&mut frame, None);
@@ -198,7 +198,7 @@ fn bombs_are_refused_before_they_go_off() {
 }
 
 #[test]
-fn columns_that_claim_too_much_are_refused_before_they_are_read() {
+fn oversized_columns_are_refused_before_decoding() {
     let rows = MAX_BATCH_ROWS + 1;
     let mut nulls =
         DataFrame::new(rows, vec![Series::new("key".into(), vec![Some("x"); rows]).into_column()]).unwrap();

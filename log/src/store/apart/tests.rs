@@ -100,7 +100,7 @@ async fn one_segment_is_found_wherever_it_stands() {
 
 /// An unreadable item is a dead letter of each of its segments, and hides no later one.
 #[tokio::test]
-async fn a_damaged_item_is_segments_that_cannot_be_read() {
+async fn damaged_merged_item_yields_unreadable_segments() {
     let tables = tables(&[(0, 9, vec![(2, 6, 1)])]).await;
     let query = Query::table(key::segments_between(&log(0), 6, 6)).as_stored();
     let item = query_all(&*tables.merged, query).await.unwrap().remove(0);

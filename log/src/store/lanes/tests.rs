@@ -118,7 +118,7 @@ proptest! {
 
     /// Wherever lanes stand, every query answers as if all stood in one partition.
     #[test]
-    fn every_read_answers_as_if_there_were_one_partition(
+    fn lane_partitioned_reads_answer_like_one_partition(
         logs in prop::collection::btree_map((1u8..8, 0usize..3, 0u8..7), 1u64..5, 0..40),
         asked in prop::collection::vec(
             ((1u8..8, 0usize..3, 0u8..7), (1u8..8, 0usize..3, 0u8..7), any::<bool>(), 0usize..8, 0usize..8), 60,

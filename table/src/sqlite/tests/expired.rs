@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn expired_items_are_removed_a_few_at_a_time_and_the_feed_tells() {
+async fn expired_items_leave_in_batches_with_feed_entries() {
     let place = Place::new();
     let table = place.open();
     let expires_at = place.seconds.load(Ordering::SeqCst) + 10;

@@ -6,7 +6,7 @@ use super::*;
 
 /// Long values stand in pages of their own, short ones beside others.
 #[tokio::test]
-async fn nothing_is_left_of_what_was_deleted_or_written_over_once_it_is_forgotten() {
+async fn forgetting_erases_all_bytes_of_old_values() {
     let place = Place::new();
     let table = place.open();
     let secret = |n: usize| format!("secret-{n:04}");
@@ -48,7 +48,7 @@ async fn nothing_is_left_of_what_was_deleted_or_written_over_once_it_is_forgotte
 
 /// Exports and backups read one state of the file for long.
 #[tokio::test]
-async fn what_somebody_still_reads_is_forgotten_later_and_writes_go_on() {
+async fn open_reader_delays_forgetting_but_not_writes() {
     let place = Place::new();
     // A write that waited for the reader would wait for longer than this test does.
     let table = SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, 360 * LONG).unwrap();
@@ -64,7 +64,7 @@ async fn what_somebody_still_reads_is_forgotten_later_and_writes_go_on() {
 }
 
 #[test]
-fn writes_wait_for_each_other_as_long_as_before_whether_the_log_was_emptied_or_not() {
+fn emptying_the_wal_keeps_the_busy_timeout() {
     let place = Place::new();
     let connection = open::writer(&place.path(), Create::Missing, LONG).unwrap();
     let waits = || connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0)).unwrap();

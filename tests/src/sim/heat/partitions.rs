@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hot_in_several_places_is_split_until_it_fits() {
+    fn spread_load_splits_partitions_until_it_fits() {
         let mut partitions = Partitions::new(LIMITS);
         let lanes = |number: u64| Key::new("a", format!("{:02}/{:08}", number % 16, number / 16));
         let rates = written(&mut partitions, 8, lanes);
@@ -226,7 +226,7 @@ mod tests {
 
     /// All new items come after all that are there: whatever is split off is behind.
     #[test]
-    fn what_only_grows_is_never_faster_than_one_partition() {
+    fn ascending_keys_never_outpace_one_partition() {
         let mut partitions = Partitions::new(LIMITS);
         let rates = written(&mut partitions, 8, |number| Key::new("a", format!("{number:08}")));
         assert!(rates.iter().all(|rate| *rate < 120.0), "{rates:?}");

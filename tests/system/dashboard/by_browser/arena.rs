@@ -39,7 +39,7 @@ fn first_side(browser: &Browser) -> usize {
 }
 
 #[test]
-fn pairs_are_compared_by_the_keyboard_and_by_a_link() {
+fn pairs_can_be_compared_by_keyboard_and_link() {
     let _alone = alone();
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);

@@ -140,7 +140,7 @@ fn hostile_names_are_text() {
 
 /// Browsers do not request a path with `..`, so the history of such a metric is unavailable. The other metrics are still drawn.
 #[test]
-fn a_metric_that_is_called_as_a_folder_takes_no_page_down() {
+fn folder_like_metric_name_breaks_no_page() {
     let _alone = alone();
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);
@@ -252,7 +252,7 @@ fn a_new_evaluation_appears_without_a_reload() {
 }
 
 #[test]
-fn runs_that_begin_log_and_end_appear_without_a_reload() {
+fn run_changes_appear_without_a_reload() {
     let _alone = alone();
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);

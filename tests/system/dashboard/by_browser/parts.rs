@@ -22,7 +22,7 @@ pub(super) fn made(part: &str, expression: &str, given: Value) -> Value {
 
 /// A line of very many rows is made quickly: each row once copied the line before.
 #[test]
-fn an_answer_of_very_many_rows_is_a_line_at_once() {
+fn many_rows_become_a_line_quickly() {
     let lines = "(() => {
         const rows = Array.from({ length: given }, (_, at) => ({ day: '2026-06-01', score: at }));
         const began = performance.now();
@@ -74,7 +74,7 @@ fn the_latest_records_of_a_trail_are_shown() {
 
 /// The newest releases of a long list can be chosen, and beside them the chosen and live ones.
 #[test]
-fn the_newest_releases_and_those_that_are_chosen_or_live_can_be_compared() {
+fn newest_chosen_and_live_releases_are_comparable() {
     let expression = "(async () => {
         const all = Array.from({ length: given }, (_, at) => ({ name: `r${at}`, created_at: new Date(at * 60_000).toISOString() }));
         window.fetch = async (where) => {
@@ -123,7 +123,7 @@ fn all_workspaces_are_counted() {
 
 /// A window ends with the last day with predictions: the day of a promotion has none.
 #[test]
-fn a_window_ends_with_the_last_day_that_has_predictions() {
+fn window_ends_with_last_day_of_predictions() {
     // Each day is given by its age in days, and its predictions.
     let expression = "(async () => {
         const dayOf = (back) => new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10);
@@ -162,7 +162,7 @@ fn a_rule_says_its_tag() {
 
 /// The axis of a window includes promotions on its last day.
 #[test]
-fn marks_of_the_last_day_are_on_the_axis() {
+fn marks_of_last_day_fit_on_the_axis() {
     let expression = "(() => {
         const window = { from: '2026-06-01', to: '2026-06-03' };
         const entry = (at) => ({ what: 'promote', about: 'v1', model: 'risk', environment: 'production', at });
@@ -247,7 +247,7 @@ fn a_verdict_is_that_of_the_latest_day() {
 
 /// Classes stand in their order, and the shade follows the share of a truth: of ten classes, 1 and 85 of a hundred looked alike.
 #[test]
-fn a_matrix_shows_shares_of_each_truth_in_the_order_of_classes() {
+fn matrix_shows_truth_shares_in_class_order() {
     let expression = "(() => {
         const shown = part.matrix('v1', given.map(([truth, predicted, count]) => ({ truth, predicted, count })));
         return [...shown.querySelectorAll('tbody tr')].map((row) => [row.cells[0].textContent, [...row.cells].slice(1).map((cell) => Number(cell.className.at(-1)))]);

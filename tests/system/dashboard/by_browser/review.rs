@@ -89,7 +89,7 @@ fn a_reviewer_judges_by_the_keyboard() {
 }
 
 #[test]
-fn who_has_a_link_judges_one_prediction_without_an_account() {
+fn link_holder_judges_one_prediction_without_account() {
     let _alone = alone();
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);

@@ -245,7 +245,7 @@ fn a_run_is_that_of_the_api() {
 
 /// Links as MLflow's clients print them: below the tracking URI, and without it.
 #[test]
-fn the_links_of_mlflows_clients_lead_to_the_run() {
+fn mlflow_client_links_lead_to_the_run() {
     let _alone = alone();
     let place = Place::sqlite();
     for workspace in ["credit/dev", "credit/prod"] {
@@ -310,7 +310,7 @@ fn the_links_of_mlflows_clients_lead_to_the_run() {
 
 /// Columns, order and lines of runs on the pages.
 #[test]
-fn what_differs_comes_first_and_long_histories_are_thinned() {
+fn differing_columns_lead_and_histories_are_thinned() {
     let columns = "(async () => {
         const run = (name, params, metrics) => ({ name, started_at: '2026-06-01T00:00:00Z', params, metrics: Object.fromEntries(Object.entries(metrics).map(([key, value]) => [key, { value }])) });
         const runs = given.map((one) => run(...one));

@@ -127,7 +127,7 @@ fn evil(target: &str) -> String {
 
 /// Another port of this host is another origin but the same site: its pages make the browser send the cookie.
 #[test]
-fn a_page_of_another_origin_makes_nothing_of_a_session() {
+fn foreign_origin_page_cannot_use_the_session() {
     let _alone = alone();
     let (place, token) = scene();
     let service = Running::start(&place, &[], &[]);

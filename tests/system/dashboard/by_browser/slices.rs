@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_comparison_by_a_tag_is_that_of_the_api() {
+fn tag_comparison_matches_the_api() {
     let _alone = alone();
     let service = Running::start(scene(), &[], &[]);
     let window = "from=2013-07-01&to=2013-07-08";
