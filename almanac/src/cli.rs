@@ -2,29 +2,18 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use ::access::Token;
 use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use event::plain::on_one_line;
-use log::{audit::by, key::EntityKind};
+use log::audit::by;
 use rustix::{fs::Mode, process::umask};
 
 use crate::{
-    access::{self, AccessCommand, InitArgs, SessionCommand, TokenCommand},
+    access::{self, InitArgs, TokenCommand},
     alert::{self, AlertCommand},
     arena::{self, ArenaCommand},
-    audit::{self, AuditArgs},
     author,
-    catalog::{
-        configuration::{self, ConfigurationCommand},
-        counter::{self, CounterCommand},
-        group::{self, GroupCommand},
-        model::{self, ModelCommand},
-        release::{self, ReleaseCommand},
-        root::{self, RootCommand},
-        run::{self, RunCommand},
-        snapshot::{self, SnapshotCommand},
-        workspace::{self, WorkspaceCommand},
-    },
     compact::{self, CompactArgs},
     completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags},
@@ -38,21 +27,21 @@ use crate::{
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
     lake::{self, LakeCommand},
-    lineage::{self, LineageArgs},
     listening::outlive_size_limit,
     moved::{self, BackupArgs, ExportArgs, RestoreArgs},
-    outcome::{self, OutcomeCommand},
+    operations,
     plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
+    release::{self, ReleaseCommand},
     report::{self as page, ReportArgs},
     review::{self, ReviewCommand},
     shown::Shown,
     sql::{self, SqlArgs},
     status,
     table::{self, TableCommand},
-    tail::{self, ConsumerCommand, TailArgs},
+    tail::{self, TailArgs},
     telemetry::logs,
     up::{self, UpArgs},
     upgrade::{self, UpgradeArgs},
@@ -123,12 +112,6 @@ enum Command {
     Query(Box<QueryArgs>),
     /// Print the events of a workspace: those that are stored, then those that come.
     Tail(Box<TailArgs>),
-    /// Outcomes without a date: which wait for their predictions, and why.
-    #[command(subcommand)]
-    Outcome(OutcomeCommand),
-    /// Programs that follow a workspace under a name, and how far each has read.
-    #[command(subcommand)]
-    Consumer(ConsumerCommand),
     /// Reviews: predictions that people judge, one at a time.
     #[command(subcommand)]
     Review(ReviewCommand),
@@ -159,39 +142,9 @@ enum Command {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Categories of workspaces: create, list, show, change, delete.
-    #[command(subcommand)]
-    Category(RootCommand),
-    /// Workspaces, and who may do what on them.
-    #[command(subcommand)]
-    Workspace(WorkspaceCommand),
-    /// Models.
-    #[command(subcommand)]
-    Model(ModelCommand),
-    /// Configurations of models.
-    #[command(subcommand)]
-    Configuration(ConfigurationCommand),
-    /// Snapshots: events of a window, kept as they are known.
-    #[command(subcommand)]
-    Snapshot(SnapshotCommand),
     /// Releases: register them, put them live, show what is live.
     #[command(subcommand)]
     Release(ReleaseCommand),
-    /// Runs: what training jobs are given and measure.
-    #[command(subcommand)]
-    Run(RunCommand),
-    /// Users.
-    #[command(subcommand)]
-    User(RootCommand),
-    /// Groups of users.
-    #[command(subcommand)]
-    Group(GroupCommand),
-    /// Systems: programs that call Almanac.
-    #[command(subcommand)]
-    System(RootCommand),
-    /// Counters of any entity, for any purpose.
-    #[command(subcommand)]
-    Counter(CounterCommand),
     /// Alert rules: which numbers are watched, and when they would have fired.
     #[command(subcommand)]
     Alert(AlertCommand),
@@ -199,19 +152,9 @@ enum Command {
     Follow(FollowCommand),
     /// Make the first user, who may do everything, and its token.
     Init(InitArgs),
-    /// Who may do what: give roles, take them away, list them.
-    #[command(subcommand)]
-    Access(AccessCommand),
     /// Tokens, by which services know their callers.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Sessions of browsers: list and end them.
-    #[command(subcommand)]
-    Session(SessionCommand),
-    /// Show who changed what, in a workspace or on the whole server.
-    Audit(AuditArgs),
-    /// Show where events came from and what was made of them, from a dataset or a job to releases and back.
-    Lineage(LineageArgs),
     /// Create, describe, read or delete the table that holds everything.
     #[command(subcommand)]
     Table(TableCommand),
@@ -234,13 +177,26 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     // `Cli::parse` would not distinguish flags from the environment.
-    let matches = with_examples(taking_numbers(Cli::command())).get_matches();
+    let matches = with_examples(taking_numbers(operations::with_commands(Cli::command()))).get_matches();
+    if let Some((verb, given)) = operations::called(&matches) {
+        let called = Flags::from_arg_matches(&matches).map_err(anyhow::Error::from).and_then(|flags| {
+            umask(Mode::RWXG | Mode::RWXO);
+            configured(&flags, &matches, async |config| operations::run(config, verb, given).await)
+        });
+        return called.unwrap_or_else(|error| report(&error)).into();
+    }
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),
     };
     let ended = match cli.verb {
-        Verb::Configured(command) => configured(*command, &cli.flags, &matches),
+        Verb::Configured(command) => {
+            // Files of the process are for its user alone. A lake is for other engines, which may run as another user.
+            if !matches!(*command, Command::Lake(_)) {
+                umask(Mode::RWXG | Mode::RWXO);
+            }
+            configured(&cli.flags, &matches, async |config| run(*command, config).await)
+        }
         Verb::Doctor(args) => doctor::command(cli.flags.resolve(&matches), &args),
         Verb::Completions(args) => {
             completions::command(&args, Cli::command());
@@ -260,19 +216,19 @@ fn taking_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// Runs a command with the configuration of this process.
-fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::Result<Exit> {
+fn configured(
+    flags: &Flags,
+    matches: &ArgMatches,
+    run: impl AsyncFnOnce(&Config) -> anyhow::Result<Exit>,
+) -> anyhow::Result<Exit> {
     let config = flags.resolve(matches)?;
-    // Files of the process are for its user alone. A lake is for other engines, which may run as another user.
-    if !matches!(command, Command::Lake(_)) {
-        umask(Mode::RWXG | Mode::RWXO);
-    }
     logs::init(config.log_format.value);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime =
         runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build().context("cannot start")?;
     let ended = runtime.block_on(async {
         outlive_size_limit();
-        by(author::local(), run(command, &config)).await
+        by(author::local(), run(&config)).await
     });
     logs::flush();
     ended
@@ -289,8 +245,6 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, &args).await?,
         Command::Tail(args) => tail::tail(config, &args).await?,
-        Command::Outcome(command) => outcome::command(config, command).await?,
-        Command::Consumer(command) => tail::consumer(config, command).await?,
         Command::Arena(command) => arena::command(config, command).await?,
         Command::Review(command) => review::command(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
@@ -308,27 +262,11 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Upgrade(args) => upgrade::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { shown: Shown { format } } => status::command(config, format).await?,
-        Command::Category(command) => root::command(config, EntityKind::Category, command).await?,
-        Command::Workspace(command) => workspace::command(config, command).await?,
-        Command::Model(command) => model::command(config, command).await?,
-        Command::Configuration(command) => configuration::command(config, command).await?,
-        Command::Snapshot(command) => {
-            return Ok(Exit::of_check(snapshot::command(config, command).await?));
-        }
         Command::Release(command) => release::command(config, command).await?,
-        Command::Run(command) => run::command(config, command).await?,
-        Command::User(command) => root::command(config, EntityKind::User, command).await?,
-        Command::Group(command) => group::command(config, command).await?,
-        Command::System(command) => root::command(config, EntityKind::System, command).await?,
-        Command::Counter(command) => counter::command(config, command).await?,
         Command::Alert(command) => alert::command(config, command).await?,
         Command::Follow(command) => follow::command(config, command).await?,
         Command::Init(args) => access::init(config, &args).await?,
-        Command::Access(command) => access::roles(config, command).await?,
-        Command::Token(command) => access::tokens(config, command).await?,
-        Command::Session(command) => access::sessions(config, command).await?,
-        Command::Audit(args) => audit::command(config, &args).await?,
-        Command::Lineage(args) => lineage::command(config, &args).await?,
+        Command::Token(TokenCommand::Generate) => println!("{}", Token::new().text()),
         Command::Table(command) => table::command(config, command).await?,
         Command::Export(args) => moved::export(config, &args).await?,
         Command::Restore(args) => moved::restore(config, &args).await?,

@@ -1,6 +1,6 @@
 //! `almanac follow|unfollow|follows|followers|feed|seen|digest`: the follows of users, and their news.
 
-use catalog::{Catalog, FeedEntry, Sight, digest_json, json};
+use catalog::{Catalog, FeedEntry, Happening, Sight, digest_json, json};
 use clap::{Args, Subcommand};
 use event::{Clock, Error, Id, Timestamp};
 use log::key::{EntityId, EntityKind, Followed};
@@ -9,7 +9,6 @@ use table::Cursor;
 
 use crate::{
     config::Config,
-    life::happening,
     named::InWorkspace,
     open,
     shown::{ShowFormat, Shown, show, show_one},
@@ -211,6 +210,14 @@ async fn show_feed(catalog: &Catalog, feed: &[FeedEntry], format: ShowFormat) ->
         format,
     );
     Ok(())
+}
+
+/// Row of a happening.
+fn happening(of: &Happening) -> Value {
+    json!({
+        "at": of.at.to_string(), "what": of.what, "about": of.about, "model": of.model,
+        "environment": of.environment, "note": of.note,
+    })
 }
 
 impl FollowArgs {

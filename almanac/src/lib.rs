@@ -7,15 +7,14 @@
 
 #[macro_use]
 mod say;
-
 mod access;
 mod alert;
 mod answer;
 mod arena;
 mod audit;
 mod author;
-mod catalog;
 pub mod cli;
+mod client;
 mod compact;
 mod completions;
 mod config;
@@ -35,15 +34,13 @@ mod health;
 mod import;
 mod in_toml;
 mod lake;
-mod life;
-mod lineage;
 mod lines;
 mod listening;
 mod moved;
 mod named;
 mod open;
 mod openapi;
-mod outcome;
+mod operations;
 mod own_names;
 mod paths;
 mod patient;
@@ -57,12 +54,11 @@ mod proxies;
 mod query;
 mod reach;
 mod rebuild;
+mod release;
 mod report;
-mod retention;
 mod review;
 mod role;
 mod serve;
-mod settings;
 mod shown;
 mod sql;
 mod status;

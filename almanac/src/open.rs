@@ -37,8 +37,13 @@ pub(crate) async fn to_serve(config: &Config, writes: bool) -> Result<Arc<Store>
 
 /// Opens the table, which must be there.
 pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
+    Ok(store(config).await?)
+}
+
+/// Opens the layer over the table, which must be there.
+pub(crate) async fn store(config: &Config) -> Result<Arc<Store>> {
     must_be_there(config)?;
-    Ok(open(config, false).await?)
+    open(config, false).await
 }
 
 /// Opens the table, which must be there, to look at its items: also one whose restore has not ended.
@@ -64,7 +69,7 @@ fn must_be_there(config: &Config) -> Result<()> {
         Some(path) if !path.exists() => {
             let flag = if config.store.origin == Origin::Default { "--data" } else { "--store" };
             Err(Error::not_found(format!(
-                "there is no data at {}; `almanac up` or `almanac demo` creates some, {flag} names another place",
+                "there is no data at {}; `almanac init`, `almanac up` or `almanac demo` makes it, {flag} names another place",
                 path.display()
             )))
         }

@@ -1,21 +1,13 @@
-//! `almanac tail` and `almanac consumer`: follows the log of a workspace, and manages consumers.
+//! `almanac tail`: follows the log of a workspace.
 
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
-use catalog::Catalog;
-use clap::{Args, Subcommand};
+use clap::Args;
 use event::{Error, Kind};
 use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Query, Words};
-use serde_json::json;
 
-use crate::{
-    config::Config,
-    named::InWorkspace,
-    open,
-    query::list,
-    shown::{ShowFormat, Shown, show},
-};
+use crate::{config::Config, named::InWorkspace, open, query::list};
 
 /// Formats in which answers can be concatenated.
 const FORMATS: [Format; 2] = [Format::Ndjson, Format::IpcStream];
@@ -69,36 +61,6 @@ pub(crate) struct TailArgs {
 }
 
 /// What there is for consumers.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConsumerCommand {
-    /// List the consumers of a workspace, and how far each is behind.
-    List {
-        #[command(flatten)]
-        workspace: InWorkspace,
-        #[command(flatten)]
-        shown: Shown,
-    },
-    /// Show a consumer, with the cut up to which it has read.
-    Show {
-        /// The consumer.
-        name: String,
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
-        /// Format of the output.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Json)]
-        format: ShowFormat,
-    },
-    /// Forget a consumer.
-    Delete {
-        /// The consumer.
-        name: String,
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
-    },
-}
-
 pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()> {
     let format = Format::parse(&args.format)?;
     if !FORMATS.contains(&format) {
@@ -169,56 +131,5 @@ fn kind(name: &str) -> Result<Kind, Error> {
     Kind::from_name(name).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::name).join(", ");
         Error::invalid(format!("kind: `{name}` is none of {known}"))
-    })
-}
-
-pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyhow::Result<()> {
-    let catalog = Catalog::new(open::existing(config).await?);
-    match command {
-        ConsumerCommand::List { workspace, shown: Shown { format } } => {
-            let workspace = catalog.workspace(&workspace).await?;
-            let consumers = catalog.consumers(workspace.id()).await?;
-            let lags = catalog.lags(&consumers).await?;
-            let rows: Vec<_> =
-                consumers.iter().zip(&lags).map(|(consumer, lag)| row(consumer, lag)).collect();
-            show(&["name", "kind", "behind_segments", "behind_since", "committed_at"], &rows, format);
-        }
-        ConsumerCommand::Show { name, workspace, format } => {
-            let workspace = catalog.workspace(&workspace).await?;
-            let consumer = catalog.consumer(workspace.id(), &name).await?;
-            let missing = || Error::not_found(format!("there is no consumer `{name}`"));
-            let consumer = consumer.ok_or_else(missing)?;
-            let mut row = row(&consumer, &catalog.lag(&consumer).await?);
-            row["cut"] = consumer.cut.to_string().into();
-            let columns = [
-                "name",
-                "kind",
-                "behind_segments",
-                "behind_since",
-                "created_by",
-                "created_at",
-                "committed_at",
-                "cut",
-            ];
-            show(&columns, &[row], format);
-        }
-        ConsumerCommand::Delete { name, workspace } => {
-            let workspace = catalog.workspace(&workspace).await?;
-            catalog.delete_consumer(workspace.id(), &name).await?;
-            println!("{name} is forgotten");
-        }
-    }
-    Ok(())
-}
-
-fn row(consumer: &catalog::Consumer, lag: &catalog::ConsumerLag) -> serde_json::Value {
-    json!({
-        "name": consumer.name,
-        "kind": consumer.kind().map(Kind::name),
-        "behind_segments": lag.segments,
-        "behind_since": lag.since.map(|since| since.to_string()),
-        "created_by": consumer.created_by,
-        "created_at": consumer.created_at.to_string(),
-        "committed_at": consumer.committed_at.to_string(),
     })
 }

@@ -8,4 +8,4 @@ mod words;
 
 pub use guard::{guard, refuse_foreign_pages};
 pub use session::session_record;
-pub use tokens::{reads, record, routes};
+pub use tokens::{Tokening, operations, reads, record, routes};

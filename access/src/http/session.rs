@@ -1,4 +1,4 @@
-//! Signing in and out of the dashboard: the cookie of a session, and its conditions.
+//! Tokening in and out of the dashboard: the cookie of a session, and its conditions.
 //!
 //! A browser adds a cookie to the requests of any page. So a session counts only together with a header that a page of another
 //! origin cannot set without permission, which none has, and never beside a header `Authorization`.
@@ -11,7 +11,6 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use catalog::Service;
 use event::{Error, Right};
 use serde_json::{Value, json};
 use web::{
@@ -20,12 +19,11 @@ use web::{
     schema,
 };
 
-use super::tokens::{principal, segments};
+use super::tokens::{Tokening, principal, segments};
 use crate::{
     caller::Caller,
     gate::Refusal,
     session::{Session, SessionRecord},
-    tokens::Tokens,
 };
 
 /// Header of the dashboard, with any value.
@@ -104,24 +102,15 @@ pub(super) fn without_cookie(mut response: Response, is_encrypted: bool) -> Resp
 #[derive(Clone, Debug)]
 pub(super) struct Closed(pub(super) Session);
 
-/// State of the routes.
-#[derive(Debug)]
-struct Signing {
-    service: Arc<Service>,
-    tokens: Tokens,
-}
-
 /// Routes by which a browser signs in and out.
-pub(super) fn add(routes: Routes, service: Arc<Service>, tokens: Tokens) -> Routes {
-    let own = Routes::new()
+pub(super) fn add(routes: Routes<Arc<Tokening>>) -> Routes<Arc<Tokening>> {
+    routes
         .add(open_operation(), Demand::known(), open)
         .add(close_operation(), Demand::known(), close)
         .add(list_operation(), own(), list)
         .add(end_all_operation(), own(), end_all)
         .add(end_operation(), own(), end)
         .schema("Session", record_schema())
-        .with_state(Arc::new(Signing { service, tokens }));
-    routes.merge(own)
 }
 
 /// Demand for the caller's own sessions.
@@ -175,7 +164,7 @@ pub fn session_record(session: &SessionRecord) -> Value {
 }
 
 async fn list(
-    State(signing): State<Arc<Signing>>,
+    State(signing): State<Arc<Tokening>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let principal = signing.service.principal(&segments(path)?).await?;
@@ -185,7 +174,7 @@ async fn list(
 }
 
 async fn end_all(
-    State(signing): State<Arc<Signing>>,
+    State(signing): State<Arc<Tokening>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let principal = signing.service.principal(&segments(path)?).await?;
@@ -194,7 +183,7 @@ async fn end_all(
 }
 
 async fn end(
-    State(signing): State<Arc<Signing>>,
+    State(signing): State<Arc<Tokening>>,
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Problem> {
     let (principal, id) = segments(path)?;
@@ -232,7 +221,7 @@ const NOT_KEPT: [(HeaderName, HeaderValue); 1] =
     [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
 
 async fn open(
-    State(signing): State<Arc<Signing>>,
+    State(signing): State<Arc<Tokening>>,
     asker: Asker,
     caller: Option<Extension<Arc<Caller>>>,
 ) -> Result<Response, Problem> {
@@ -247,7 +236,7 @@ async fn open(
 }
 
 async fn close(
-    State(signing): State<Arc<Signing>>,
+    State(signing): State<Arc<Tokening>>,
     asker: Asker,
     caller: Option<Extension<Arc<Caller>>>,
 ) -> Result<Response, Problem> {

@@ -43,9 +43,9 @@ const NETWORK_PATTERN: &str = concat!(
 
 /// State of the routes.
 #[derive(Debug)]
-struct Tokening {
-    service: Arc<Service>,
-    tokens: Tokens,
+pub struct Tokening {
+    pub(super) service: Arc<Service>,
+    pub(super) tokens: Tokens,
 }
 
 /// Request for a token, as JSON.
@@ -73,15 +73,20 @@ fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Er
 
 /// Routes of tokens and sessions, and of the caller's own identity.
 pub fn routes(service: Arc<Service>, tokens: Tokens) -> Routes {
-    session::add(all(Routes::new(), Arc::clone(&service), tokens.clone()), service, tokens)
+    operations().with_state(Arc::new(Tokening { service, tokens }))
+}
+
+/// The operations of [`routes`], as they describe themselves.
+pub fn operations() -> Routes<Arc<Tokening>> {
+    session::add(all(Routes::new()))
 }
 
 /// Routes of [`routes`] that change nothing.
 pub fn reads(service: Arc<Service>, tokens: Tokens) -> Routes {
-    all(Routes::reads(), service, tokens)
+    all(Routes::reads()).with_state(Arc::new(Tokening { service, tokens }))
 }
 
-fn all(routes: Routes<Arc<Tokening>>, service: Arc<Service>, tokens: Tokens) -> Routes {
+fn all(routes: Routes<Arc<Tokening>>) -> Routes<Arc<Tokening>> {
     let own = |right| Demand::of(right, About::Own(None, Place::Path("principal")));
     routes
         .add(create_operation(), Demand::server(Right::Admin), create)
@@ -89,7 +94,6 @@ fn all(routes: Routes<Arc<Tokening>>, service: Arc<Service>, tokens: Tokens) -> 
         .add(revoke_operation(), own(Right::Admin), revoke)
         .add(whoami_operation(), Demand::known(), whoami)
         .schema("Token", record_schema())
-        .with_state(Arc::new(Tokening { service, tokens }))
 }
 
 /// Operation at a path that names a user or system.

@@ -2,17 +2,31 @@
 
 use std::sync::Arc;
 
-use ::access::{Limits, NewToken, Tokens};
+use ::access::{Lifetime, Limits, NewToken, Tokens};
 use catalog::{Catalog, Role, new::NewRoot};
 use clap::Args;
-use event::{Clock, Error};
+use event::{Clock, Error, Timestamp};
 use log::key::{EntityKind, Scope};
 
-use super::token::LifetimeArgs;
 use crate::{config::Config, open};
 
 /// Name of the first token.
 const FIRST: &str = "first";
+
+/// For how long a new token is good.
+#[derive(Debug, Args)]
+struct LifetimeArgs {
+    /// For how many days it is good, or never, when it is not to expire; 90, unless it is given or --once is.
+    #[arg(long, value_name = "DAYS|never")]
+    days: Option<Lifetime>,
+}
+
+impl LifetimeArgs {
+    /// Expiry of a token that is made now.
+    pub(super) fn expiry(&self, is_once: bool, now: Timestamp) -> Option<Timestamp> {
+        NewToken::expiry(self.days.unwrap_or_default(), is_once, now)
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {

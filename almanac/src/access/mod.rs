@@ -1,10 +1,8 @@
 //! Authentication of callers, and the commands on tokens and roles.
 
 mod init;
-mod role;
 #[cfg(test)]
 mod tests;
-mod token;
 
 use std::{fs, net::IpAddr, path::PathBuf, sync::Arc};
 
@@ -13,17 +11,19 @@ use ::access::{
     oidc::{Oidc, OidcSettings},
 };
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use event::{Clock, Error};
 use table::Table;
 
 use crate::fetch::Web;
 
-pub(crate) use self::{
-    init::{InitArgs, init},
-    role::{AccessCommand, roles},
-    token::{SessionCommand, TokenCommand, sessions, tokens},
-};
+pub(crate) use self::init::{InitArgs, init};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Print a new token that is stored nowhere, for ALMANAC_ADMIN_TOKEN.
+    Generate,
+}
 
 /// Variable that holds the token of a service that is started with one. It is no flag, since other users of a machine can read
 /// the flags of a process.

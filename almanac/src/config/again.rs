@@ -4,7 +4,7 @@ use std::{ffi::OsString, fmt::Write as _};
 
 use super::{
     COMPACT, CONFIG, DATA, ENDPOINT, FEATURE_SAMPLE, Given, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Name,
-    Origin, QUERY_MEMORY, REGION, STORE, Setting,
+    Origin, QUERY_MEMORY, REGION, STORE, Setting, URL,
 };
 
 /// Characters that a shell takes without quotes.
@@ -14,10 +14,11 @@ impl Given {
     /// Options given on the command line, each behind a space and quoted for a shell. The environment and the default file apply
     /// to the next call too.
     pub(super) fn again(&self) -> String {
-        let all: [(&Name, &Option<Setting<OsString>>); 11] = [
+        let all: [(&Name, &Option<Setting<OsString>>); 12] = [
             (&CONFIG, &self.config),
             (&STORE, &self.store),
             (&DATA, &self.data),
+            (&URL, &self.url),
             (&REGION, &self.region),
             (&ENDPOINT, &self.endpoint),
             (&LISTEN, &self.listen),

@@ -20,6 +20,7 @@ use crate::in_toml;
 struct Text {
     store: Option<Spanned<String>>,
     data: Option<Spanned<String>>,
+    url: Option<Spanned<String>>,
     region: Option<Spanned<String>>,
     endpoint: Option<Spanned<String>>,
     listen: Option<Spanned<String>>,
@@ -37,6 +38,7 @@ struct Text {
 pub(super) struct Keys {
     pub(super) store: Option<Setting<OsString>>,
     pub(super) data: Option<Setting<OsString>>,
+    pub(super) url: Option<Setting<OsString>>,
     pub(super) region: Option<Setting<OsString>>,
     pub(super) endpoint: Option<Setting<OsString>>,
     pub(super) listen: Option<Setting<OsString>>,
@@ -105,6 +107,7 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
     Ok(Keys {
         store: setting(found.store),
         data: setting(found.data),
+        url: setting(found.url),
         region: setting(found.region),
         endpoint: setting(found.endpoint),
         listen: setting(found.listen),

@@ -53,6 +53,7 @@ struct Name {
 const CONFIG: Name = Name { key: "config", flag: "--config", variable: "ALMANAC_CONFIG" };
 const STORE: Name = Name { key: "store", flag: "--store", variable: "ALMANAC_STORE" };
 const DATA: Name = Name { key: "data", flag: "--data", variable: "ALMANAC_DATA" };
+const URL: Name = Name { key: "url", flag: "--url", variable: "ALMANAC_URL" };
 const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_REGION" };
 const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
 const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
@@ -77,6 +78,10 @@ pub(crate) struct Flags {
     /// The folder that holds the data [default: ./almanac-data].
     #[arg(long, global = true, env = DATA.variable, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<OsString>,
+    /// The address of a service that commands call, such as https://almanac.example.com, in place of opening the table; ALMANAC_TOKEN holds their
+    /// token.
+    #[arg(long, global = true, env = URL.variable, value_name = "URL")]
+    url: Option<OsString>,
     /// The AWS region of a DynamoDB table [default: as AWS's own tools find it].
     #[arg(long, global = true, env = REGION.variable, value_name = "REGION")]
     region: Option<OsString>,
@@ -118,6 +123,7 @@ struct Given {
     config: Option<Setting<OsString>>,
     store: Option<Setting<OsString>>,
     data: Option<Setting<OsString>>,
+    url: Option<Setting<OsString>>,
     region: Option<Setting<OsString>>,
     endpoint: Option<Setting<OsString>>,
     listen: Option<Setting<OsString>>,
@@ -138,6 +144,8 @@ pub(crate) struct Config {
     pub(crate) store: Setting<Store>,
     /// Folder that holds the data.
     pub(crate) data: Setting<PathBuf>,
+    /// Address of a service that commands call in place of opening the table.
+    pub(crate) url: Setting<Option<String>>,
     /// AWS region; when `None`, the one that AWS's own tools find.
     pub(crate) region: Setting<Option<String>>,
     /// Address of DynamoDB, if other than its region's.
@@ -170,6 +178,7 @@ impl Flags {
             config: given(&CONFIG, self.config.as_ref(), matches),
             store: given(&STORE, self.store.as_ref(), matches),
             data: given(&DATA, self.data.as_ref(), matches),
+            url: given(&URL, self.url.as_ref(), matches),
             region: given(&REGION, self.region.as_ref(), matches),
             endpoint: given(&ENDPOINT, self.endpoint.as_ref(), matches),
             listen: given(&LISTEN, self.listen.as_ref(), matches),
@@ -214,6 +223,7 @@ impl Config {
             None => Setting { value: Store::sqlite(data.value.join(place::FILE)), origin: Origin::Default },
         };
         refuse_idle_data(&data, &store)?;
+        let url = optional(&URL, given.url.or(keys.url), check_endpoint)?;
         let region = optional(&REGION, given.region.or(keys.region), check_region)?;
         let endpoint = optional(&ENDPOINT, given.endpoint.or(keys.endpoint), check_endpoint)?;
         let listen = match given.listen.or(keys.listen) {
@@ -247,6 +257,7 @@ impl Config {
             file,
             store,
             data,
+            url,
             region,
             endpoint,
             listen,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     COMPACT, CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
-    QUERY_MEMORY, REGION, STORE,
+    QUERY_MEMORY, REGION, STORE, URL,
 };
 use crate::shown::{ShowFormat, Shown, aligned, print};
 
@@ -54,6 +54,7 @@ fn rows(config: &Config) -> Vec<Row> {
         row(CONFIG.key, file, &config.file.origin),
         row(STORE.key, Some(config.store.value.to_string()), &config.store.origin),
         row(DATA.key, Some(config.data.value.display().to_string()), &config.data.origin),
+        row(URL.key, config.url.value.clone(), &config.url.origin),
         row(REGION.key, config.region.value.clone(), &config.region.origin),
         row(ENDPOINT.key, config.endpoint.value.clone(), &config.endpoint.origin),
         row(LISTEN.key, Some(config.listen.value.to_string()), &config.listen.origin),

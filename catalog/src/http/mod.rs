@@ -78,15 +78,20 @@ pub fn create_demand(kind: EntityKind) -> Demand {
 /// The routes of the catalog. A workspace is named by its path in two segments (`/v1/workspaces/credit/prod/...`), or by its id behind
 /// `-`; any other entity in one, by its id or by its path with the slashes escaped (`/v1/models/credit%2Fprod%2Fchurn`).
 pub fn routes(service: Arc<Service>) -> Routes {
-    all(Routes::new(), service)
+    operations().with_state(service)
 }
 
 /// Those of [`routes`] that change nothing.
 pub fn reads(service: Arc<Service>) -> Routes {
-    all(Routes::reads(), service)
+    all(Routes::reads()).with_state(service)
 }
 
-fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
+/// The operations of [`routes`], as they describe themselves.
+pub fn operations() -> Routes<Arc<Service>> {
+    all(Routes::new())
+}
+
+fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     let (read, maintain) = (|| Demand::workspace(Right::Read), || Demand::workspace(Right::Maintain));
     // Rules can be on events of every kind, and tell what they found.
     let of_all = || read().of_kinds(&Kind::ALL);
@@ -149,7 +154,6 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Erasure", erasure::erasure_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
-        .with_state(service)
 }
 
 /// Roles, members of groups, counters, and what people follow.

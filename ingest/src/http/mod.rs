@@ -53,6 +53,11 @@ const MAX_CHANGE_BYTES: usize = 64 * 1024;
 
 /// The routes of the append service.
 pub fn routes(ingest: Arc<Ingest>) -> Routes {
+    operations().with_state(ingest)
+}
+
+/// The operations of [`routes`], as they describe themselves.
+pub fn operations() -> Routes<Arc<Ingest>> {
     let mut routes = Routes::new();
     // What the examples of the document append needs the release that they register first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
@@ -81,9 +86,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
     let routes = routes.merge(creation);
     let routes =
         routes.merge(changes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_CHANGE_BYTES))));
-    let routes =
-        api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
-    routes.with_state(ingest)
+    api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
 /// Release events say what is live and how predictions are judged, so they take more than other events.

@@ -31,7 +31,7 @@ mod snapshots;
 mod sql;
 
 use self::body::{HeldBody, StreamBody};
-pub use self::snapshots::creation;
+pub use self::snapshots::{creation, creations};
 use crate::{
     Answer, Made, Query,
     output::{self, Format},
@@ -41,6 +41,11 @@ use asked::{Asked, asked};
 
 /// The routes of the query service.
 pub fn routes(query: Arc<Query>) -> Routes {
+    operations().with_state(query)
+}
+
+/// The operations of [`routes`], as they describe themselves.
+pub fn operations() -> Routes<Arc<Query>> {
     let mut routes = Routes::new();
     for what in What::all() {
         // Drift is of what is stored of events of every kind.
@@ -62,9 +67,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
         news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
     let routes = reviews::routes(history::routes(pending::routes(routes)));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
-    let routes =
-        api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
-    routes.with_state(query)
+    api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
 /// The parameters of a query, as in the command line.

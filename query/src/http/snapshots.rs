@@ -28,9 +28,14 @@ use crate::Query;
 /// The routes that create snapshots and reviews. They read as a query does, and write to the catalog, so they belong to services that
 /// may write.
 pub fn creation(query: Arc<Query>) -> Routes {
+    creations().with_state(query)
+}
+
+/// The operations of [`creation`], as they describe themselves.
+pub fn creations() -> Routes<Arc<Query>> {
     let routes = Routes::new().add(create_snapshot(), create_demand(EntityKind::Snapshot), create);
     let routes = reviews::creation(routes);
-    routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES))).with_state(query)
+    routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
 }
 
 pub(super) fn verification(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {

@@ -1,0 +1,487 @@
+//! Commands that call one operation of the API. Their options, help and answers come from the operation's description in the
+//! OpenAPI document; [`verbs`] lists their words.
+
+mod described;
+mod verbs;
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use anyhow::Context;
+use axum::body::Bytes;
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::EnumValueParser};
+use event::Error;
+use http_body_util::Full;
+use hyper::{Method, Request, header::CONTENT_TYPE};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+use self::{
+    described::{At, Described, Field, described, value_of},
+    verbs::{GROUPS, Verb, verbs},
+};
+use crate::{
+    client::{Answer, Client},
+    config::Config,
+    exit::Exit,
+    shown::{ShowFormat, print_json, show, show_one},
+};
+
+/// Option for the workspace of an operation.
+const WORKSPACE: &str = "workspace";
+/// Options of a field `attributes` that is changed.
+const SET: &str = "set";
+const UNSET: &str = "unset";
+const FORMAT: &str = "format";
+/// Option for the fields of a list.
+const FIELDS: &str = "fields";
+
+/// Ids of positional words.
+const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
+
+/// Types of entities that are named within a workspace.
+const IN_WORKSPACE: [&str; 4] = ["model", "configuration", "snapshot", "release"];
+
+/// Words that name nothing within a workspace.
+const BY_THEMSELVES: [&str; 6] = ["user", "principal", "group", "system", "category", "type"];
+
+/// Adds the commands to those of `command`, beside what its groups have.
+pub(crate) fn with_commands(command: Command) -> Command {
+    let all = described();
+    verbs().fold(command, |command, verb| {
+        let words: Vec<&str> = verb.words.split(' ').collect();
+        add(command, &words, verb.command(&all[verb.operation]))
+    })
+}
+
+fn add(command: Command, words: &[&'static str], verb: Command) -> Command {
+    let [first, rest @ ..] = words else { return command };
+    if rest.is_empty() {
+        return command.subcommand(verb);
+    }
+    let command = match command.find_subcommand(first).is_some() {
+        true => command,
+        false => {
+            let says = GROUPS.iter().find(|(name, _)| name == first).map_or("", |(_, says)| says);
+            command.subcommand(
+                Command::new(*first).about(says).subcommand_required(true).arg_required_else_help(true),
+            )
+        }
+    };
+    command.mut_subcommand(first, |group| add(group, rest, verb))
+}
+
+/// Finds the command that was called, and its matches.
+pub(crate) fn called(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
+    let (mut words, mut at) = (Vec::new(), matches);
+    while let Some((word, inner)) = at.subcommand() {
+        words.push(word);
+        at = inner;
+    }
+    let words = words.join(" ");
+    verbs().find(|verb| verb.words == words).map(|verb| (verb, at))
+}
+
+impl Verb {
+    /// The command, with its positional words and options.
+    fn command(&self, described: &'static Described) -> Command {
+        let name = self.words.rsplit(' ').next().unwrap_or_default();
+        let mut command = Command::new(name).about(&*described.summary);
+        command = command.long_about(&*described.long);
+        let is_in_workspace = self.is_in_workspace(described);
+        for (word, id) in self.takes.iter().zip(WORDS) {
+            let (name, is_optional) = optional(word);
+            let field = self.described().find_map(|one| one.field(name));
+            let (shown, says) = field.map_or((name, ""), |field| (&field.shown, &field.says));
+            // With -w the words move up.
+            let is_required = !is_optional && !is_in_workspace;
+            command = command.arg(Arg::new(id).value_name(shown).help(says).required(is_required));
+        }
+        if is_in_workspace {
+            let says = "The workspace, as category/name or by id, where it is not named first";
+            command = command.arg(Arg::new(WORKSPACE).long(WORKSPACE).short('w').help(says));
+        }
+        for field in self.options() {
+            command = command.arg(field.option(field.is_required && self.or.is_empty()));
+        }
+        if self.changes_attributes(described) {
+            let set = Arg::new(SET).long(SET).value_name("NAME=VALUE").action(ArgAction::Append);
+            let unset = Arg::new(UNSET).long(UNSET).value_name("NAME").action(ArgAction::Append);
+            command = command
+                .arg(set.help(
+                    "Set an attribute to a JSON value; anything else is taken as text. May be repeated",
+                ))
+                .arg(unset.help("Remove an attribute. May be repeated"));
+        }
+        let format = Arg::new(FORMAT).long(FORMAT).default_value("table");
+        command.arg(match described.field(FORMAT) {
+            Some(field) => format.help(&*field.says),
+            None => format.help("Format of the output").value_parser(EnumValueParser::<ShowFormat>::new()),
+        })
+    }
+
+    /// The operations that it may call, the first choice first.
+    fn described(&self) -> impl Iterator<Item = &'static Described> {
+        let all = described();
+        std::iter::once(&self.operation).chain(self.or).map(|id| &all[*id])
+    }
+
+    /// The first operation with all of its path. One that sets something also needs a value to set, if another reads it.
+    fn chosen(&self, given: &Given) -> &'static Described {
+        let is_given = |field: &Field| given.contains_key(&field.name);
+        let is_word = |field: &Field| self.takes.contains(&field.name.as_str());
+        let may_read = self.described().any(|one| one.method == Method::GET);
+        let fits = |one: &&Described| {
+            let has_path = one.fields.iter().filter(|field| field.at == At::Path).all(is_given);
+            let sets =
+                one.fields.iter().any(|field| field.at == At::Body && is_given(field) && !is_word(field));
+            has_path && (!one.has_body || !may_read || sets)
+        };
+        self.described().find(fits).unwrap_or(&described()[self.operation])
+    }
+
+    /// Fields that are given as options.
+    fn options(&self) -> impl Iterator<Item = &'static Field> {
+        let first = &described()[self.operation];
+        let changes_attributes = self.changes_attributes(first);
+        let mut named = vec![WORKSPACE, FORMAT];
+        named.extend(self.takes.iter().map(|word| optional(word).0));
+        named.extend(self.fixed.iter().map(|(name, _)| *name));
+        named.extend(changes_attributes.then_some("attributes"));
+        named.extend(first.workspace_field());
+        let fields = self.described().flat_map(|one| &one.fields).filter(move |field| {
+            let is_new = !named.contains(&field.name.as_str());
+            named.push(&field.name);
+            is_new
+        });
+        fields.collect::<Vec<_>>().into_iter()
+    }
+
+    fn changes_attributes(&self, described: &Described) -> bool {
+        described.method == Method::PATCH && described.field("attributes").is_some()
+    }
+
+    fn is_in_workspace(&self, described: &Described) -> bool {
+        let names_one = self.takes.iter().any(|word| IN_WORKSPACE.contains(&optional(word).0));
+        described.workspace_field().is_some() || names_one
+    }
+}
+
+/// Name of a positional word, and whether it may be missing.
+fn optional(word: &str) -> (&str, bool) {
+    word.strip_suffix('?').map_or((word, false), |name| (name, true))
+}
+
+/// Values by the names of fields, as they were typed.
+type Given = BTreeMap<String, Vec<String>>;
+
+/// Runs a command.
+///
+/// # Errors
+/// `Invalid`, for a word or an option that cannot be taken; the problem that the operation answers.
+pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let given = given(verb, matches)?;
+    let described = verb.chosen(&given);
+    // Entities without a parent may be the first of all.
+    let is_root = described.method == Method::POST && described.workspace_field().is_none();
+    let client = Client::new(config, is_root && verb.words.ends_with(" create")).await?;
+    // An operation that sets all of something keeps what is not given.
+    let known =
+        match verb.described().find(|other| other.method == Method::GET && described.method == Method::PUT) {
+            Some(reads) => {
+                let known = client.send(request(verb, reads, &given, None)?).await?;
+                Some(serde_json::from_slice(&known.body).context("the answer is no JSON")?)
+            }
+            None => None,
+        };
+    let answer = client.send(request(verb, described, &given, known.as_ref())?).await?;
+    let format = matches.try_get_one(FORMAT).ok().flatten().copied().unwrap_or(ShowFormat::Table);
+    let fields = given.get(FIELDS).and_then(|fields| fields.first());
+    let columns = fields
+        .map_or_else(|| verb.columns.to_owned(), |fields| format!("name id {}", fields.replace(',', " ")));
+    print(verb, &columns, answer, format)
+}
+
+/// Values of words and options.
+fn given(verb: &Verb, matches: &ArgMatches) -> Result<Given, Error> {
+    let (mut given, described) = (Given::new(), &described()[verb.operation]);
+    for field in verb.options() {
+        if let Some(values) = matches.try_get_many::<String>(&field.name).ok().flatten() {
+            given.insert(field.name.clone(), values.cloned().collect());
+        }
+    }
+    if verb.changes_attributes(described) {
+        attributes(matches, &mut given)?;
+    }
+    if described.field(FORMAT).is_some() {
+        given.extend(
+            matches.get_one::<String>(FORMAT).map(|format| (FORMAT.to_owned(), vec![format.clone()])),
+        );
+    }
+    let words = WORDS.iter().filter_map(|id| matches.try_get_one::<String>(id).ok().flatten().cloned());
+    let workspace = matches.try_get_one::<String>(WORKSPACE).ok().flatten().cloned();
+    place(verb, described, (words.collect(), workspace), &mut given)?;
+    Ok(given)
+}
+
+/// Notes the positional words. A workspace given by its option moves the others up.
+fn place(
+    verb: &Verb,
+    described: &Described,
+    (words, workspace): (Vec<String>, Option<String>),
+    given: &mut Given,
+) -> Result<(), Error> {
+    let place = described.workspace_field();
+    let is_place = |name: &str| name == WORKSPACE || Some(name) == place;
+    let begins = verb.takes.first().is_some_and(|word| is_place(optional(word).0));
+    let names = verb.takes.iter().skip(usize::from(begins && workspace.is_some()));
+    if words.len() > names.len() {
+        return Err(Error::invalid("one argument too many: with -w, do not name the workspace first"));
+    }
+    let (mut words, mut workspace) = (words.into_iter(), workspace);
+    for (at, word) in names.enumerate() {
+        let (name, is_optional) = optional(word);
+        let Some(text) = words.next() else {
+            if is_optional {
+                continue;
+            }
+            let name = if is_place(name) { WORKSPACE } else { name };
+            return Err(Error::invalid(format!("the {} is missing", name.replace('_', " "))));
+        };
+        if is_place(name) {
+            workspace = Some(text);
+            continue;
+        }
+        let is_first = at == 0 && !BY_THEMSELVES.contains(&name);
+        let text = match (is_first, place, &workspace) {
+            // A path names the workspace as well.
+            (true, Some(_), None) => {
+                let (before, last) = text.rsplit_once('/').ok_or_else(|| unplaced(&text))?;
+                workspace = Some(before.to_owned());
+                last.to_owned()
+            }
+            (true, None, Some(workspace)) if IN_WORKSPACE.contains(&name) => format!("{workspace}/{text}"),
+            _ => text,
+        };
+        given.insert(name.to_owned(), vec![text]);
+    }
+    match (workspace, place) {
+        (Some(workspace), Some(place)) => _ = given.insert(place.to_owned(), vec![workspace]),
+        (None, Some(place))
+            if verb.or.is_empty() && described.field(place).is_some_and(|field| field.is_required) =>
+        {
+            return Err(Error::invalid("the workspace is missing; name it with -w"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn unplaced(name: &str) -> Error {
+    Error::invalid(format!("in which workspace is `{name}`? Add -w, or name it as category/workspace/name"))
+}
+
+/// Notes changes of attributes as one JSON object.
+fn attributes(matches: &ArgMatches, given: &mut Given) -> Result<(), Error> {
+    let mut changed = Map::new();
+    for text in matches.get_many::<String>(SET).into_iter().flatten() {
+        let wrong = || Error::invalid(format!("`{text}` is not of the form NAME=VALUE"));
+        let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+        changed.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into()));
+    }
+    for name in matches.get_many::<String>(UNSET).into_iter().flatten() {
+        changed.insert(name.clone(), Value::Null);
+    }
+    if !changed.is_empty() {
+        given.insert("attributes".to_owned(), vec![Value::Object(changed).to_string()]);
+    }
+    Ok(())
+}
+
+/// Makes a request. Fields of the body that are not given have the values in `known`.
+fn request(
+    verb: &Verb,
+    described: &Described,
+    given: &Given,
+    known: Option<&Value>,
+) -> anyhow::Result<Request<Full<Bytes>>> {
+    let (mut path, mut query, mut body) = (described.path.clone(), String::new(), Map::new());
+    let mut request = Request::builder().method(described.method.clone());
+    for field in &described.fields {
+        let fixed = verb.fixed.iter().find(|(name, _)| *name == field.name);
+        let value = match (given.get(&field.name), fixed) {
+            (_, Some((_, ""))) => continue,
+            (_, Some((_, value))) => vec![(*value).to_owned()],
+            (Some(values), None) => values.clone(),
+            (None, None) if field.at == At::Path => {
+                anyhow::bail!(Error::invalid(format!("the {} is missing", field.name)))
+            }
+            (None, None) => {
+                let known = known.and_then(|known| known.get(&field.name)).filter(|value| !value.is_null());
+                if let Some(known) = known {
+                    body.insert(field.name.clone(), known.clone());
+                }
+                continue;
+            }
+        };
+        let first = value.first().map(String::as_str).unwrap_or_default();
+        match field.at {
+            At::Path => path = path.replace(&format!("{{{}}}", field.name), &segments(field, first)),
+            At::Query => {
+                let value = utf8_percent_encode(&value.join(","), NON_ALPHANUMERIC).to_string();
+                query += &format!("{}{}={value}", if query.is_empty() { '?' } else { '&' }, field.name);
+            }
+            // A version is quoted, as entity tags are.
+            At::Header if field.name == "If-Match" => {
+                request = request.header("If-Match", format!("\"{first}\""))
+            }
+            At::Header => request = request.header(&field.name, first),
+            At::Body => _ = body.insert(field.name.clone(), value_of(field, &value)?),
+        }
+    }
+    let body = match described.has_body {
+        true => Bytes::from(Value::Object(body).to_string()),
+        false => Bytes::new(),
+    };
+    if described.has_body {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    request.uri(path + &query).body(Full::from(body)).context("the request cannot be made")
+}
+
+/// The segments of a path that name an entity: two for the path of a workspace, or one behind `-` for its id.
+fn segments(field: &Field, text: &str) -> String {
+    let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    match (field.is_pair, text.split_once('/')) {
+        (true, Some((category, name))) => format!("{}/{}", escaped(category), escaped(name)),
+        (true, None) => format!("-/{}", escaped(text)),
+        (false, _) => escaped(text),
+    }
+}
+
+/// Prints an answer: as it is for programs, as a table for people.
+fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow::Result<Exit> {
+    if answer.body.is_empty() {
+        if let ShowFormat::Table = format {
+            println!("done");
+        }
+        return Ok(Exit::Done);
+    }
+    if !answer.media_type.starts_with("application/json") {
+        std::io::stdout().write_all(&answer.body)?;
+        return Ok(Exit::Done);
+    }
+    let answer: Value = serde_json::from_slice(&answer.body).context("the answer is no JSON")?;
+    let exit = Exit::of_check(verb.check.is_empty() || answer[verb.check] == true);
+    if let ShowFormat::Json = format {
+        print_json(&answer);
+        return Ok(exit);
+    }
+    if !verb.alone.is_empty() {
+        let found = verb.alone.split('.').fold(&answer, |found, name| &found[name]);
+        println!("{}", found.as_str().map_or_else(|| found.to_string(), str::to_owned));
+        return Ok(exit);
+    }
+    let listed = if verb.list.is_empty() { rows(&answer) } else { answer[verb.list].as_array() };
+    match listed {
+        Some(rows) if !rows.is_empty() || !named.is_empty() => {
+            let columns = columns(named, rows);
+            let rows: Vec<Value> = rows.iter().map(|row| cells(row, &columns)).collect();
+            show(&columns, &rows, format);
+        }
+        _ => show_one(inner(&answer), format),
+    }
+    if let Some(next) = ["next_cursor", "next"].into_iter().find_map(|name| answer[name].as_str()) {
+        println!("\nthere may be more: --cursor {next}");
+    }
+    Ok(exit)
+}
+
+/// The rows of an answer that is a list: the objects of its only array.
+fn rows(answer: &Value) -> Option<&Vec<Value>> {
+    let mut arrays = answer.as_object()?.values().filter_map(Value::as_array);
+    let rows = arrays.next()?;
+    let is_list = arrays.next().is_none() && rows.iter().all(Value::is_object);
+    is_list.then_some(rows)
+}
+
+/// The only object of an answer that holds nothing else.
+fn inner(answer: &Value) -> &Value {
+    let mut values = answer.as_object().into_iter().flatten().map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (Some(only), None) if only.is_object() => only,
+        _ => answer,
+    }
+}
+
+/// The columns of a command, or the names of single values in rows.
+fn columns<'a>(named: &'a str, rows: &'a [Value]) -> Vec<&'a str> {
+    if !named.is_empty() {
+        return named.split(' ').collect();
+    }
+    let mut columns: Vec<&str> = Vec::new();
+    for (name, value) in rows.iter().flat_map(|row| row.as_object().into_iter().flatten()) {
+        if !(value.is_object() || value.is_array() || columns.contains(&name.as_str())) {
+            columns.push(name);
+        }
+    }
+    columns.sort_by_key(|name| !matches!(*name, "name" | "id"));
+    columns
+}
+
+/// The values of a row by column; a column `a.b` is within an object.
+fn cells(row: &Value, columns: &[&str]) -> Value {
+    let cell = |column: &&str| {
+        let found = column.split('.').fold(row, |found, name| &found[name]);
+        ((*column).to_owned(), found.clone())
+    };
+    Value::Object(columns.iter().map(cell).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_command_names_existing_operations_and_fields() {
+        let all = described();
+        for verb in verbs() {
+            let described = all.get(verb.operation).unwrap_or_else(|| panic!("{}", verb.operation));
+            assert!(verb.or.iter().all(|id| all.contains_key(*id)), "{:?}", verb.or);
+            let names = verb.takes.iter().map(|word| optional(word).0);
+            for name in names.chain(verb.fixed.iter().map(|(name, _)| *name)) {
+                let is_there = described.field(name).is_some() || described.workspace_field() == Some(name);
+                assert!(is_there, "`{}` has no field {name}", verb.words);
+            }
+        }
+    }
+
+    #[test]
+    fn a_workspace_is_named_first_or_with_w() {
+        let command = || with_commands(Command::new("almanac"));
+        let sent = |line: &str| {
+            let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+            let (verb, matches) = called(&matches).unwrap();
+            let given = given(verb, matches)?;
+            let request = request(verb, verb.chosen(&given), &given, None).unwrap();
+            Ok::<_, Error>(request.uri().to_string())
+        };
+        let path = "/v1/workspaces/credit/prod/retention";
+        assert_eq!(sent("almanac workspace retention credit/prod 30").unwrap(), path);
+        assert_eq!(sent("almanac workspace retention -w credit/prod 30").unwrap(), path);
+        assert!(sent("almanac workspace retention -w credit/prod credit/prod 30").is_err());
+        let model = "/v1/models/credit%2Fprod%2Fchurn";
+        assert_eq!(sent("almanac model show credit/prod/churn").unwrap(), model);
+        assert_eq!(sent("almanac model show churn -w credit/prod").unwrap(), model);
+    }
+
+    #[test]
+    fn rows_are_the_objects_of_the_only_array() {
+        let list = json!({ "models": [{ "b": 1, "name": "x", "tags": {} }], "next_cursor": null });
+        let found = rows(&list).unwrap();
+        assert_eq!(columns("", found), ["name", "b"]);
+        assert_eq!(rows(&json!({ "a": [], "b": [] })), None);
+        assert_eq!(inner(&json!({ "item": { "key": 1 } })), &json!({ "key": 1 }));
+    }
+}

@@ -1,0 +1,201 @@
+//! Words of the commands that call one operation.
+
+/// A command, and the operation that it calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verb {
+    /// Its words behind `almanac`.
+    pub(super) words: &'static str,
+    /// Id of the operation.
+    pub(super) operation: &'static str,
+    /// Positional words: names of fields, each that may be missing with `?`.
+    pub(super) takes: &'static [&'static str],
+    /// Fields that have one value in this command; an empty one is never given.
+    pub(super) fixed: &'static [(&'static str, &'static str)],
+    /// Operations that are called if a part of the path is missing, or nothing is given for the body.
+    pub(super) or: &'static [&'static str],
+    /// Columns of the table of a list.
+    pub(super) columns: &'static str,
+    /// Name of the list in the answer, where there are several.
+    pub(super) list: &'static str,
+    /// Field that is printed by itself.
+    pub(super) alone: &'static str,
+    /// Field whose value false ends the command with the code of a failed check.
+    pub(super) check: &'static str,
+}
+
+impl Verb {
+    pub(super) const fn of(words: &'static str, operation: &'static str) -> Self {
+        Self {
+            words,
+            operation,
+            takes: &[],
+            fixed: &[],
+            or: &[],
+            columns: "",
+            list: "",
+            alone: "",
+            check: "",
+        }
+    }
+
+    const fn takes(self, takes: &'static [&'static str]) -> Self {
+        Self { takes, ..self }
+    }
+
+    const fn with(self, fixed: &'static [(&'static str, &'static str)]) -> Self {
+        Self { fixed, ..self }
+    }
+
+    const fn or(self, or: &'static [&'static str]) -> Self {
+        Self { or, ..self }
+    }
+
+    const fn columns(self, columns: &'static str) -> Self {
+        Self { columns, ..self }
+    }
+
+    const fn rows_of(self, list: &'static str, columns: &'static str) -> Self {
+        Self { list, columns, ..self }
+    }
+
+    const fn alone(self, alone: &'static str) -> Self {
+        Self { alone, ..self }
+    }
+
+    const fn checks(self, check: &'static str) -> Self {
+        Self { check, ..self }
+    }
+}
+
+/// Groups of commands.
+pub(super) const GROUPS: [(&str, &str); 16] = [
+    ("category", "Categories of workspaces"),
+    ("workspace", "Workspaces, and their settings"),
+    ("model", "Models, and how their predictions are judged"),
+    ("configuration", "Configurations of models"),
+    ("snapshot", "Snapshots: events of a window, kept as they are known"),
+    ("release", "Releases: register them, put them live, show what is live"),
+    ("baseline", "Days that a release is measured from"),
+    ("run", "Runs: what training jobs are given and measure"),
+    ("user", "Users"),
+    ("group", "Groups of users and systems"),
+    ("system", "Systems: programs that call Almanac"),
+    ("counter", "Counters of any entity, for any purpose"),
+    ("access", "Who may do what: give roles, take them away, list them"),
+    ("session", "Sessions of browsers"),
+    ("outcome", "Outcomes without a date: which wait for their predictions, and why"),
+    ("consumer", "Programs that follow a workspace under a name, and how far each has read"),
+];
+
+/// The commands on one type of entities: its name, the list of it, the word that names a new one, the parent of a list, and the
+/// columns of one.
+macro_rules! entity {
+    ($kind:literal, $kinds:literal, $named:literal, $of:expr, $columns:literal) => {
+        [
+            Verb::of(concat!($kind, " create"), concat!("create_", $kind)).takes(&[$named]),
+            Verb::of(concat!($kind, " list"), concat!("list_", $kinds)).takes($of).columns($columns),
+            Verb::of(concat!($kind, " show"), concat!("show_", $kind)).takes(&[$kind]),
+            Verb::of(concat!($kind, " update"), concat!("update_", $kind)).takes(&[$kind]),
+            Verb::of(concat!($kind, " delete"), concat!("delete_", $kind)).takes(&[$kind]),
+        ]
+    };
+}
+
+/// The commands of entities, by type.
+const ENTITIES: [[Verb; 5]; 9] = [
+    entity!("category", "categories", "name", &[], "name id created_at archived_at version"),
+    entity!("workspace", "workspaces", "path", &["of?"], "path id created_at archived_at version"),
+    entity!("model", "models", "name", OF, "name task id created_at archived_at version"),
+    entity!("configuration", "configurations", "name", OF, "name id created_at archived_at version"),
+    entity!("snapshot", "snapshots", "name", OF, "name what from to rows id created_at"),
+    entity!("release", "releases", "name", OF, "name model configuration id created_at archived_at version"),
+    entity!("user", "users", "name", &[], "name id created_at archived_at version"),
+    entity!("group", "groups", "name", &[], "name id created_at archived_at version"),
+    entity!("system", "systems", "name", &[], "name id created_at archived_at version"),
+];
+
+const OF: &[&str] = &["of"];
+const ON_WORKSPACE: &[&str] = &["workspace"];
+
+/// The other commands.
+const MORE: &[Verb] = &[
+    Verb::of("workspace settings", "set_settings").takes(ON_WORKSPACE).or(&["settings"]),
+    Verb::of("workspace quota", "set_quota").takes(ON_WORKSPACE).or(&["quota"]),
+    Verb::of("workspace retention", "set_retention").takes(&["workspace", "days?"]).or(&["retention"]),
+    Verb::of("workspace lanes", "set_lanes").takes(&["workspace", "lanes"]),
+    Verb::of("workspace pin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "true")]),
+    Verb::of("workspace unpin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "false")]),
+    Verb::of("workspace alert", "raise_alert").takes(&["workspace", "name", "text"]),
+    Verb::of("model define", "define")
+        .takes(&["model"])
+        .with(&[("release", "")])
+        .columns("release task from"),
+    Verb::of("model gates", "set_promotion_gates")
+        .takes(&["model"])
+        .or(&["list_promotion_gates"])
+        .rows_of("gates", "model figure margin min_n completeness second_person days delay environments"),
+    Verb::of("snapshot verify", "verify_snapshot").takes(&["snapshot"]).checks("same"),
+    Verb::of("release define", "define")
+        .takes(&["release"])
+        .with(&[("model", "")])
+        .columns("release task from"),
+    Verb::of("release promote", "promote")
+        .takes(&["release"])
+        .columns("action release model environment released_at"),
+    Verb::of("release approve", "approve_release")
+        .takes(&["release"])
+        .columns("release environment principal at note"),
+    Verb::of("release rollback", "roll_back")
+        .takes(ON_WORKSPACE)
+        .columns("action release model environment released_at"),
+    Verb::of("release retire", "retire")
+        .takes(&["release"])
+        .columns("action release model environment released_at"),
+    Verb::of("release live", "live").takes(ON_WORKSPACE).columns("model environment release since by"),
+    Verb::of("release history", "history")
+        .takes(ON_WORKSPACE)
+        .columns("at what about model environment note"),
+    Verb::of("baseline set", "set_baseline").takes(&["release", "name", "days"]),
+    Verb::of("baseline delete", "delete_baseline").takes(&["release", "name"]),
+    Verb::of("run create", "create_run").takes(ON_WORKSPACE).alone("id"),
+    Verb::of("run list", "list_runs")
+        .takes(OF)
+        .columns("id name experiment status started_at params metrics"),
+    Verb::of("run show", "show_run").takes(&["run"]),
+    Verb::of("run update", "update_run").takes(&["run"]),
+    Verb::of("run history", "metric_history").takes(&["run", "metric"]),
+    Verb::of("group add", "add_member").takes(&["group", "member"]),
+    Verb::of("group remove", "remove_member").takes(&["group", "member"]),
+    Verb::of("group members", "list_members").takes(&["group"]),
+    Verb::of("counter add", "count").takes(&["type", "entity", "counter", "by"]),
+    Verb::of("counter show", "counter").takes(&["type", "entity", "counter"]),
+    Verb::of("outcome pending", "pending_outcomes").takes(ON_WORKSPACE).rows_of("outcomes", ""),
+    Verb::of("outcome resettle", "resettle_outcomes").takes(ON_WORKSPACE),
+    Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE).rows_of("outcomes", ""),
+    Verb::of("consumer list", "list_consumers")
+        .takes(ON_WORKSPACE)
+        .columns("name kind committed_at behind_segments behind_since"),
+    Verb::of("consumer show", "list_consumers").takes(&["consumer"]),
+    Verb::of("consumer delete", "delete_consumer").takes(&["consumer"]),
+    Verb::of("access grant", "grant").takes(&["principal", "role"]).or(&["grant_category", "grant_server"]),
+    Verb::of("access revoke", "revoke").takes(&["principal"]).or(&["revoke_category", "revoke_server"]),
+    Verb::of("access list", "list_grants")
+        .or(&["list_grants_category", "list_grants_server"])
+        .columns("principal_name principal role since"),
+    Verb::of("release leaderboard", "leaderboard").takes(ON_WORKSPACE),
+    Verb::of("token create", "create_token").takes(&["principal"]).alone("token"),
+    Verb::of("token list", "list_tokens")
+        .takes(&["principal"])
+        .columns("id name created_at expires_at used_at spent_at"),
+    Verb::of("token revoke", "revoke_token").takes(&["principal", "token"]),
+    Verb::of("session list", "list_sessions").takes(&["principal"]).columns("id opened_at used_at until"),
+    Verb::of("session end", "end_session").takes(&["principal", "session"]),
+    Verb::of("session end-all", "end_sessions").takes(&["principal"]),
+    Verb::of("audit", "audit").takes(&["workspace?"]).or(&["server_audit"]),
+    Verb::of("lineage", "lineage").takes(ON_WORKSPACE),
+];
+
+/// All commands.
+pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
+    ENTITIES.iter().flatten().chain(MORE)
+}
