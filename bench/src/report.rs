@@ -83,11 +83,12 @@ pub fn judged(lines: &[Line]) -> Vec<Judged> {
     lines.iter().flat_map(of).collect()
 }
 
-/// Returns the table in Markdown.
+/// Returns the table in Markdown, of the lines that have a peer or a goal. A row does not repeat the work of the row above.
 fn table(lines: &[Line]) -> String {
     let mut text =
         "| work | Almanac | beside | its figure | ratio | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n".to_owned();
-    for line in lines {
+    let mut above = (String::new(), String::new());
+    for line in lines.iter().filter(|line| line.peer.is_some() || !line.goals(0.0).is_empty()) {
         let (ours, theirs, ratio) = match &line.figures {
             Err(why) => (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new()),
             Ok(figures) => (
@@ -100,7 +101,10 @@ fn table(lines: &[Line]) -> String {
             line.goals(0.0).into_iter().map(|(goal, holds)| (goal, holds_text(holds))).unzip();
         let peer = line.peer.as_deref().unwrap_or_default();
         let (goals, reached) = (goals.join("; "), reached.join("; "));
-        _ = writeln!(text, "| {} | {ours} | {peer} | {theirs} | {ratio} | {goals} | {reached} |", line.work);
+        let row = (line.work.clone(), ours);
+        let (work, ours) = if row == above { (String::new(), String::new()) } else { row.clone() };
+        above = row;
+        _ = writeln!(text, "| {work} | {ours} | {peer} | {theirs} | {ratio} | {goals} | {reached} |");
     }
     text
 }
