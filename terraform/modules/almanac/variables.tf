@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the deployment: of the table, the cluster, the load balancer, and the beginning of all other names."
+  description = "Name of the deployment, and the beginning of all names."
   type        = string
   default     = "almanac"
 
@@ -10,7 +10,7 @@ variable "name" {
 }
 
 variable "image" {
-  description = "The container image with its tag or digest, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com/almanac:0.2.0."
+  description = "The container image with its tag or digest."
   type        = string
 
   validation {
@@ -73,7 +73,7 @@ variable "load_balancer_subnet_ids" {
 }
 
 variable "task_subnet_ids" {
-  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints (of DynamoDB Streams with streams_endpoint), or public addresses."
+  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints, or public addresses."
   type        = list(string)
 
   validation {
@@ -83,19 +83,19 @@ variable "task_subnet_ids" {
 }
 
 variable "assign_public_ip" {
-  description = "Whether tasks get public addresses, which in public subnets is cheaper than a NAT gateway. Nothing reaches them from outside either way."
+  description = "Whether tasks get public addresses, which is cheaper than a NAT gateway. Nothing reaches them from outside."
   type        = bool
   default     = false
 }
 
 variable "endpoint_route_table_ids" {
-  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge; it does not serve DynamoDB Streams); empty when the VPC has one already."
+  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge); empty when the VPC has one already."
   type        = list(string)
   default     = []
 }
 
 variable "streams_endpoint" {
-  description = "The address of an interface endpoint of DynamoDB Streams, by which the projector follows the table; it has no private DNS, so the projector must be told. Null where tasks reach DynamoDB Streams by its public name."
+  description = "The address of an interface endpoint of DynamoDB Streams, which has no private DNS. Null where tasks reach DynamoDB Streams by its public name."
   type        = string
   default     = null
 
@@ -116,7 +116,7 @@ variable "certificate_arn" {
 }
 
 variable "admin_token_secret_arn" {
-  description = "The secret of Secrets Manager whose text is a token of `almanac token generate`. Its holder may do everything, and makes the tokens of all other callers."
+  description = "The secret of Secrets Manager whose text is a token of `almanac token generate`. Its holder may do everything."
   type        = string
 
   validation {
@@ -163,7 +163,7 @@ variable "environment" {
 }
 
 variable "secrets" {
-  description = "Secrets of Secrets Manager that services get as variables of the environment, by role: the name of the variable and the ARN of the secret, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }. The keys are ingest, projector and query."
+  description = "Secrets of Secrets Manager that services get as variables of the environment, by role, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }. The keys are ingest, projector and query."
   type        = map(map(string))
   default     = {}
 
@@ -184,7 +184,7 @@ variable "secrets" {
 }
 
 variable "trusted_proxies" {
-  description = "Whose word on the address of a client, and on whether it came by TLS, is taken: IPv4 ranges. Null for those of the load balancer's subnets. Empty for nobody's: all clients then have the load balancer's address, and cookies of sessions are not kept to TLS."
+  description = "Proxies whose headers on the address of a client and on TLS are believed: IPv4 ranges. Null for those of the load balancer's subnets; empty for none."
   type        = list(string)
   default     = null
 
@@ -222,7 +222,7 @@ variable "allow_everyone" {
 }
 
 variable "load_balancer_jwt" {
-  description = "The OpenID Connect issuer whose tokens the load balancer demands before a request reaches a task: its issuer and the address of its keys (jwks_url). Almanac's own tokens do not get past it then, so set oidc as well. Null leaves it to the services, which know both."
+  description = "The OpenID Connect issuer whose tokens the load balancer demands: its issuer and the address of its keys (jwks_url). Almanac's own tokens do not get past it then, so set oidc as well. Null leaves it to the services."
   type = object({
     issuer   = string
     jwks_url = string
@@ -236,7 +236,7 @@ variable "load_balancer_jwt" {
 }
 
 variable "request_seconds" {
-  description = "How long a request may take, in seconds: its body to arrive, and its answer to go on. How long connections are kept, and how long a task that is stopped may take to end what it began, follow from it."
+  description = "How long a request may take, in seconds. How long connections are kept, and how long a stopped task may take, follow from it."
   type        = number
   default     = 80
 
@@ -343,7 +343,7 @@ variable "provisioned" {
 }
 
 variable "on_demand_limits" {
-  description = "The most read and write units a second that the table, and each index, takes on demand, so that a mistake has a price; null for what the account allows. What goes beyond is throttled."
+  description = "The most read and write units a second that the table, and each index, takes on demand; null for what the account allows. What goes beyond is throttled."
   type = object({
     read  = number
     write = number
@@ -362,7 +362,7 @@ variable "on_demand_limits" {
 }
 
 variable "use_kms_key" {
-  description = "Whether kms_key_arn encrypts the table. It is a variable of its own because it must be known when Terraform plans, and the ARN of a key that is made in the same root is not."
+  description = "Whether kms_key_arn encrypts the table; it must be known when Terraform plans."
   type        = bool
   default     = false
 }
@@ -458,7 +458,7 @@ variable "log_retention_days" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics that get each alarm, a message when it ends, and the failures of tasks and deployments; their policies must let cloudwatch.amazonaws.com and events.amazonaws.com publish. An empty list tells nobody, and must be written."
+  description = "SNS topics that get alarms and failures of tasks and deployments; their policies must let cloudwatch.amazonaws.com and events.amazonaws.com publish. An empty list tells nobody."
   type        = list(string)
 
   validation {
@@ -479,7 +479,7 @@ variable "latency_alarm_seconds" {
 }
 
 variable "unevaluated_alarm_days" {
-  description = "How many days may wait for their evaluation, all of an hour, before the alarm."
+  description = "How many days may wait for their evaluation, for two hours, before the alarm."
   type        = number
   default     = 10
 
