@@ -120,29 +120,34 @@ fn with_range(samples: &crate::samples::Samples, unit: &str) -> String {
     }
 }
 
-/// Writes `docs/benchmarks.md` from `bench/report.md`, replacing each `{{...}}` by a measurement.
+/// Marker in `docs/benchmarks.md` behind which the results of a run begin.
+const MEASURED: &str = "<!-- measured -->\n";
+/// Marker at which they end.
+const END: &str = "<!-- end -->\n";
+
+/// Writes the results of a run into `docs/benchmarks.md`, between its markers.
 ///
 /// # Errors
-/// Fails if it cannot be written.
+/// Fails if the page cannot be read or written, or lacks a marker.
 pub fn write(root: &Path, setting: &Setting, lines: &[Line]) -> anyhow::Result<()> {
-    let template = root.join("bench/report.md");
-    let mut text =
-        fs::read_to_string(&template).with_context(|| format!("cannot read {}", template.display()))?;
-    let today: Day = Clock::system().now().day();
-    for (name, value) in [
-        ("table", table(lines)),
-        ("machine", machine()),
-        ("versions", versions(root)?),
-        ("date", today.to_string()),
-        ("profile", setting.profile.clone()),
-        ("rows", setting.rows.to_string()),
-        ("days", setting.days.to_string()),
-        ("rounds", setting.rounds.to_string()),
-    ] {
-        text = text.replace(&format!("{{{{{name}}}}}"), value.trim_end());
-    }
     let path = root.join("docs/benchmarks.md");
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let page = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (before, rest) = page.split_once(MEASURED).context("the page does not say where results begin")?;
+    let (_, after) = rest.split_once(END).context("the page does not say where results end")?;
+    let Setting { profile, rows, days, rounds } = setting;
+    let today: Day = Clock::system().now().day();
+    let mut measured = "| | |\n| --- | --- |\n".to_owned();
+    for (name, value) in [
+        ("date", today.to_string()),
+        ("machine", machine()),
+        ("profile", profile.clone()),
+        ("events", format!("{rows} predictions over {days} days, and their outcomes; {rounds} rounds")),
+        ("versions", versions(root)?),
+    ] {
+        _ = writeln!(measured, "| {name} | {value} |");
+    }
+    let page = format!("{before}{MEASURED}{measured}\n{}{END}{after}", table(lines));
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     eprintln!("written: {}", path.display());
     Ok(())
 }
