@@ -92,8 +92,8 @@ fn table(lines: &[Line]) -> String {
         let (ours, theirs, ratio) = match &line.figures {
             Err(why) => (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new()),
             Ok(figures) => (
-                with_range(&figures.almanac, line.unit),
-                figures.peer.as_ref().map_or(String::new(), |peer| with_range(peer, line.unit)),
+                figure(figures.almanac.median(), line.unit),
+                figures.peer.as_ref().map_or(String::new(), |peer| figure(peer.median(), line.unit)),
                 figures.ratio().map_or(String::new(), ratio_text),
             ),
         };
@@ -107,17 +107,6 @@ fn table(lines: &[Line]) -> String {
         _ = writeln!(text, "| {work} | {ours} | {peer} | {theirs} | {ratio} | {goals} | {reached} |");
     }
     text
-}
-
-/// Formats the median; with the least and the greatest, if there are several samples.
-fn with_range(samples: &crate::samples::Samples, unit: &str) -> String {
-    let median = figure(samples.median(), unit);
-    let (least, greatest) = samples.range();
-    let bare = |value: f64| figure(value, "").trim_end().to_owned();
-    match samples.len() {
-        0 | 1 => median,
-        _ => format!("{median} ({} to {})", bare(least), bare(greatest)),
-    }
 }
 
 /// Marker in `docs/benchmarks.md` behind which the results of a run begin.

@@ -37,12 +37,6 @@ impl Samples {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
     }
-
-    /// Returns the least and the greatest. NaN without measurements.
-    pub fn range(&self) -> (f64, f64) {
-        let end = |value: Option<&f64>| value.copied().unwrap_or(f64::NAN);
-        (end(self.0.first()), end(self.0.last()))
-    }
 }
 
 #[cfg(test)]
