@@ -83,12 +83,12 @@ pub fn judged(lines: &[Line]) -> Vec<Judged> {
     lines.iter().flat_map(of).collect()
 }
 
-/// Returns the table in Markdown, of the lines that have a peer or a goal. A row does not repeat the work of the row above.
+/// Returns the table in Markdown, of the lines that have a goal. A row does not repeat the work of the row above.
 fn table(lines: &[Line]) -> String {
     let mut text =
         "| work | Almanac | beside | its figure | ratio | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n".to_owned();
     let mut above = (String::new(), String::new());
-    for line in lines.iter().filter(|line| line.peer.is_some() || !line.goals(0.0).is_empty()) {
+    for line in lines.iter().filter(|line| !line.goals(0.0).is_empty()) {
         let (ours, theirs, ratio) = match &line.figures {
             Err(why) => (format!("not run: {}", why.replace(['|', '\n'], " ")), String::new(), String::new()),
             Ok(figures) => (
