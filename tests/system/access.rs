@@ -194,18 +194,23 @@ fn tokens_expire_unless_it_is_said_otherwise() {
     run_ok(&place, &["init"]);
     let days = |args: &[&str]| {
         run_ok(&place, &[&["token", "create", "user:admin", "--name"], args].concat());
-        let listed = run_ok(&place, &["token", "list", "user:admin", "--format", "json"]);
-        let listed = crate::support::ndjson(&listed);
+        let listed: serde_json::Value =
+            serde_json::from_str(&run_ok(&place, &["token", "list", "user:admin", "--format", "json"]))
+                .unwrap();
         let of = |name: &str, row: &serde_json::Value| {
             row[name].as_str().map(|at| event::Timestamp::parse(at).unwrap())
         };
-        let row = listed.iter().find(|row| row["name"] == args[0]).unwrap().clone();
+        let row = listed["tokens"].as_array().unwrap().iter().find(|row| row["name"] == args[0]).unwrap();
         let made = of("created_at", &row).unwrap().micros();
         of("expires_at", &row).map(|at| (at.micros() - made + 43_200_000_000) / 86_400_000_000)
     };
-    let usual = [days(&["usual"]), days(&["month", "--days", "30"]), days(&["ever", "--days", "never"])];
+    let usual = [
+        days(&["usual"]),
+        days(&["month", "--expires-in-days", "30"]),
+        days(&["ever", "--expires-in-days", "none"]),
+    ];
     assert_eq!(usual, [Some(90), Some(30), None]);
-    let wrong = run(&place, &["token", "create", "user:admin", "--name", "x", "--days", "soon"]);
+    let wrong = run(&place, &["token", "create", "user:admin", "--name", "x", "--expires-in-days", "soon"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
 
@@ -217,7 +222,7 @@ fn an_audit_log_that_is_gone_is_missed() {
     let known = folder.path().join("known.txt");
     std::fs::write(&known, run_ok(&place, &["verify"])).unwrap();
     let verify = ["verify", "--known", known.to_str().unwrap()];
-    run_ok(&place, &["model", "create", "m", "-w", "credit/prod"]);
+    run_ok(&place, &["model", "create", "--task", "binary", "m", "-w", "credit/prod"]);
     run_ok(&place, &verify);
     // Another table of the same name, as one that was made again.
     let other = Place::sqlite();
@@ -235,7 +240,7 @@ fn house(role: &str) -> (Place, Running, [String; 3]) {
     let place = Place::sqlite();
     let admin = run_ok(&place, &["init"]).trim().to_owned();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
-    run_ok(&place, &["model", "create", "m", "-w", "credit/prod"]);
+    run_ok(&place, &["model", "create", "--task", "binary", "m", "-w", "credit/prod"]);
     run_ok(&place, &["release", "create", "v1", "-w", "credit/prod", "--model", "m"]);
     let token = |user: &str| {
         let principal = format!("user:{user}");

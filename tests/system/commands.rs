@@ -44,13 +44,13 @@ fn every_verb_takes_a_workspace_in_both_ways() {
         same(&[verb, &["credit/prod"]].concat(), &[verb, &w].concat());
     }
     same(&["model", "show", "credit/prod/churn"], &["model", "show", "churn", "-w", "credit/prod"]);
-    same(&["release", "list", "--of", "credit/prod"], &["release", "list", "-w", "credit/prod"]);
+    same(&["release", "list", "credit/prod"], &["release", "list", "-w", "credit/prod"]);
     ok(&["release", "promote", "credit/prod/churn@v1", "--environment", "production"]);
     let again = ["release", "promote", "v1", "-w", "credit/prod", "--environment", "production"];
-    assert_eq!(ok(&again), "it is live already\n");
+    assert_eq!(ok(&again).lines().count(), 1, "it is live already: the heading alone");
     ok(&["release", "retire", "credit/prod/v1"]);
     ok(&["workspace", "retention", "-w", "credit/prod", "90"]);
-    assert!(ok(&["workspace", "retention", "credit/prod"]).contains("90 days"));
+    assert!(ok(&["workspace", "retention", "credit/prod"]).contains(" 90"));
     ok(&["workspace", "pin", "-w", "credit/prod", "2026-06-01"]);
     ok(&["workspace", "unpin", "credit/prod", "2026-06-01"]);
     ok(&["access", "grant", "user:ann", "reader", "-w", "credit/prod"]);
@@ -58,17 +58,16 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["workspace", "alert", "-w", "credit/prod", "drift", "It moved."]);
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
     ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
-    same(&["workspace", "lanes", "credit/prod"], &["workspace", "lanes", "-w", "credit/prod"]);
     ok(&["model", "create", "spare", "-w", "credit/prod", "--task", "regression"]);
-    ok(&["model", "rename", "spare", "leaving", "-w", "credit/prod"]);
-    ok(&["model", "rename", "credit/prod/leaving", "spare"]);
-    ok(&["workspace", "rename", "-w", "credit/prod", "current"]);
-    ok(&["workspace", "rename", "credit/current", "prod"]);
+    ok(&["model", "update", "spare", "--name", "leaving", "-w", "credit/prod"]);
+    ok(&["model", "update", "credit/prod/leaving", "--name", "spare"]);
+    ok(&["workspace", "update", "-w", "credit/prod", "--name", "current"]);
+    ok(&["workspace", "update", "credit/current", "--name", "prod"]);
     for (args, why) in [
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
-        (&["workspace", "pin", "credit/prod"], "name a day, or a release with --release"),
-        (&["user", "show", "ann", "-w", "credit/prod"], "a user is not in a workspace"),
+        (&["workspace", "pin", "credit/prod"], "give either a `day` or a `release`"),
+        (&["user", "show", "ann", "-w", "credit/prod"], "unexpected argument '-w'"),
     ] {
         let said = refused(&place, args);
         assert!(said.contains(why), "{args:?}: {said}");
@@ -137,7 +136,7 @@ fn commands_manage_an_entity_through_its_life() {
     let said = refused(&place, &[&update[..], &["--if-version", "1"]].concat());
     assert_eq!(said, "almanac: it has changed: its version is 2, not 1; read it again");
 
-    run_ok(&place, &["configuration", "rename", "credit/prod/deep", "deeper"]);
+    run_ok(&place, &["configuration", "update", "credit/prod/deep", "--name", "deeper"]);
     assert_eq!(
         refused(&place, &["configuration", "show", "credit/prod/deep"]),
         "almanac: there is no configuration `credit/prod/deep`"
@@ -148,13 +147,9 @@ fn commands_manage_an_entity_through_its_life() {
     a_release_is_created_and_found(&place);
     let said = refused(&place, &["configuration", "delete", "credit/prod/deeper"]);
     assert!(said.contains("has 1 releases; archive it first"), "{said}");
-    run_ok(&place, &["configuration", "archive", "credit/prod/deeper"]);
+    run_ok(&place, &["configuration", "update", "credit/prod/deeper", "--archived"]);
     run_ok(&place, &["configuration", "delete", "credit/prod/deeper"]);
-    assert_eq!(
-        run_ok(&place, &["configuration", "list", "--of", "credit/prod"]).lines().count(),
-        1,
-        "the heading"
-    );
+    assert_eq!(run_ok(&place, &["configuration", "list", "credit/prod"]).lines().count(), 1, "the heading");
     a_counter_counts_up_and_down(&place);
 }
 
@@ -178,26 +173,29 @@ fn a_release_is_created_and_found(place: &Place) {
         "2026-05-31",
         "--metric",
         "rmse=0.21",
-        "--note",
+        "--notes",
         "x",
     ];
-    assert_eq!(run_ok(place, &release), "release v1 is registered\n");
-    assert_eq!(run_ok(place, &release), "release v1 is registered already\n");
+    run_ok(place, &release);
+    assert!(refused(place, &release).contains("there is a release called `v1` already"));
     let shown = json_of(place, &["release", "show", "credit/prod/churn@v1", "--format", "json"]);
     assert_eq!((&shown["metrics"], &shown["snapshot_to"]), (&json!({ "rmse": 0.21 }), &json!("2026-05-31")));
-    assert!(refused(place, &["release", "rename", "credit/prod/churn@v1", "v2"]).contains("keeps its name"));
-    let listed = json_of(place, &["release", "list", "--of", "credit/prod/churn", "--format", "json"]);
+    assert!(
+        refused(place, &["release", "update", "credit/prod/churn@v1", "--name", "v2"])
+            .contains("keeps its name")
+    );
+    let listed = json_of(place, &["release", "list", "credit/prod/churn", "--format", "json"]);
     assert_eq!(listed["releases"][0]["id"], shown["id"]);
 }
 
 /// A free counter of a model.
 fn a_counter_counts_up_and_down(place: &Place) {
     let count = |args: &[&str]| run_ok(place, args);
-    assert_eq!(count(&["counter", "inc", "model", "credit/prod/churn", "example"]), "1\n");
-    let retried = ["counter", "inc", "model", "credit/prod/churn", "example", "4", "--idempotency-key", "k"];
+    assert_eq!(count(&["counter", "add", "model", "credit/prod/churn", "example", "1"]), "1\n");
+    let retried = ["counter", "add", "model", "credit/prod/churn", "example", "4", "--idempotency-key", "k"];
     assert_eq!((count(&retried), count(&retried)), ("5\n".to_owned(), "5\n".to_owned()));
-    assert_eq!(count(&["counter", "dec", "model", "credit/prod/churn", "example", "2"]), "3\n");
-    assert_eq!(count(&["counter", "get", "model", "credit/prod/churn", "example"]), "3\n");
+    assert_eq!(count(&["counter", "add", "model", "credit/prod/churn", "example", "-2"]), "3\n");
+    assert_eq!(count(&["counter", "show", "model", "credit/prod/churn", "example"]), "3\n");
 }
 
 #[test]
@@ -224,7 +222,7 @@ fn members_and_roles_show_on_both_pages() {
     run_ok(&place, &["group", "remove", "lenders", "ann"]);
     run_ok(&place, &["access", "revoke", "user:ann", "-w", "credit/prod"]);
     assert_eq!(
-        json_of(&place, &["access", "list", "-w", "credit/prod", "--format", "json"])
+        json_of(&place, &["access", "list", "-w", "credit/prod", "--format", "json"])["grants"]
             .as_array()
             .unwrap()
             .len(),
@@ -287,19 +285,6 @@ fn stale_change_over_http_is_refused() {
             "{wrong}"
         );
     }
-}
-
-#[test]
-fn audit_table_states_its_window() {
-    let place = Place::sqlite();
-    run_ok(&place, &["workspace", "create", "credit/prod"]);
-    let says_days = |more: &[&str]| {
-        let output = run(&place, &[&["audit", "-w", "credit/prod"], more].concat());
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap().contains("window: 20")
-    };
-    assert!(says_days(&[]));
-    assert!(!says_days(&["--from", "2026-01-01"]) && !says_days(&["--format", "csv"]));
 }
 
 #[test]

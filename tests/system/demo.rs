@@ -260,7 +260,10 @@ fn every_format_holds_the_same_rows() {
         run_ok(demo().data.path(), &[&exported("flights/nyc", format)[..], &["--output", file]].concat());
         let copy = format!("copies/{format}");
         run_ok(other.path(), &["workspace", "create", &copy]);
-        run_ok(other.path(), &["model", "create", "late", "-w", &copy, "--positive-label", "late"]);
+        run_ok(
+            other.path(),
+            &["model", "create", "--task", "binary", "late", "-w", &copy, "--positive-label", "late"],
+        );
         run_ok(other.path(), &["release", "create", "v1", "-w", &copy, "--model", "late"]);
         // A repeated file adds nothing.
         for appended in [all.len(), 0] {

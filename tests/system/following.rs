@@ -135,8 +135,9 @@ fn killed_tail_resumes_without_losing_events(place: &Place) {
             "its own end is no failure: {said}"
         );
     }
-    let args = ["consumer", "show", "billing", "-w", "credit/prod"];
+    let args = ["consumer", "show", "billing", "-w", "credit/prod", "--format", "json"];
     let shown: Value = serde_json::from_str(&run_ok(place, &args)).unwrap();
+    let shown = &shown["consumers"][0];
     assert_eq!((&shown["kind"], &shown["behind_segments"]), (&json!("predictions"), &json!(0)));
     assert!(run_ok(place, &["consumer", "list", "-w", "credit/prod"]).contains("billing"));
     run_ok(place, &["consumer", "delete", "billing", "-w", "credit/prod"]);

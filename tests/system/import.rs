@@ -17,7 +17,7 @@ fn workspace() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let place = data.path();
     run_ok(place, &["workspace", "create", "credit/prod"]);
-    run_ok(place, &["model", "create", "risk", "-w", "credit/prod"]);
+    run_ok(place, &["model", "create", "--task", "binary", "risk", "-w", "credit/prod"]);
     run_ok(place, &["release", "create", "v1", "-w", "credit/prod", "--model", "risk"]);
     data
 }
@@ -123,7 +123,7 @@ fn imported(place: &Place, path: &Path, more: &[&str]) -> (Option<i32>, String) 
 
 fn prepared(place: &(impl Located + ?Sized)) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
-    run_ok(place, &["model", "create", "risk", "-w", "credit/prod"]);
+    run_ok(place, &["model", "create", "--task", "binary", "risk", "-w", "credit/prod"]);
     run_ok(place, &["release", "create", "v1", "-w", "credit/prod", "--model", "risk"]);
 }
 

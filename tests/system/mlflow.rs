@@ -88,7 +88,7 @@ fn an_unmodified_client_logs_and_reads() {
     // Runs, events and releases that it logged are like all others.
     let runs = run_ok(&place, &["run", "list", "-w", "credit/prod", "--experiment", "depths of trees"]);
     assert!(runs.contains("finished") && runs.contains("loss=0.2"), "{runs}");
-    assert!(run_ok(&place, &["release", "list", "--of", "credit/prod/risk"]).contains("risk-2"));
+    assert!(run_ok(&place, &["release", "list", "credit/prod/risk"]).contains("risk-2"));
 }
 
 /// Asks the door of a workspace, with a token where callers are asked for one.
@@ -295,7 +295,7 @@ fn version_number_is_never_given_twice() {
     delete("3");
     assert_eq!(create("risk"), "4");
     // Models whose versions were made elsewhere, or by an older Almanac, have no number noted.
-    run_ok(&place, &["model", "create", "old", "-w", "credit/prod"]);
+    run_ok(&place, &["model", "create", "--task", "binary", "old", "-w", "credit/prod"]);
     run_ok(&place, &["release", "create", "old-6", "-w", "credit/prod", "--model", "old"]);
     assert_eq!([create("old"), create("old")], ["7", "8"]);
 }

@@ -170,7 +170,7 @@ fn workspace_is_restored_only_where_names_are_free(place: &Place) {
     run_ok(place, &["user", "create", "ann"]);
     let taken = refused(place);
     assert!(taken.contains("there is a user called `ann` already"), "{taken}");
-    run_ok(place, &["user", "rename", "ann", "another-ann"]);
+    run_ok(place, &["user", "update", "ann", "--name", "another-ann"]);
     let table = block_on(place.store().open());
     let now = event::Clock::system().now();
     let beat = Item::new(key::worker("busy-one")).with("v", 1).with("layout", 2).with("beat", 7);

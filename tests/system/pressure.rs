@@ -87,7 +87,7 @@ fn place() -> Place {
     let place = Place::sqlite();
     for workspace in ["a/one", "a/two"] {
         run_ok(&place, &["workspace", "create", workspace]);
-        run_ok(&place, &["model", "create", "m", "-w", workspace]);
+        run_ok(&place, &["model", "create", "--task", "binary", "m", "-w", workspace]);
         run_ok(&place, &["release", "create", "v1", "-w", workspace, "--model", "m"]);
     }
     place

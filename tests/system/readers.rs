@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// A workspace with about so many predictions on the days of June, and how many there are.
 fn filled(place: &Place, rows: usize) -> usize {
     run_ok(place, &["workspace", "create", "credit/prod"]);
-    run_ok(place, &["model", "create", "m", "-w", "credit/prod"]);
+    run_ok(place, &["model", "create", "--task", "binary", "m", "-w", "credit/prod"]);
     run_ok(place, &["release", "create", "v1", "-w", "credit/prod", "--model", "m"]);
     let segments = rows.div_ceil(DAYS * SEGMENT_ROWS);
     block_on(async {

@@ -87,13 +87,22 @@ fn define_by_both_doors(place: &Place, service: &Service) {
 }
 
 /// The command line and HTTP leave the same of a release in the log, the feed and the catalog.
+fn refused(place: &Place, args: &[&str]) -> String {
+    let output = support::run(place, args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn both_doors_leave_the_same_of_a_release() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     for workspace in ["by/hand", "by/wire"] {
         run_ok(&place, &["workspace", "create", workspace]);
-        run_ok(&place, &["model", "create", "risk", "-w", workspace, "--positive-label", "default"]);
+        run_ok(
+            &place,
+            &["model", "create", "--task", "binary", "risk", "-w", workspace, "--positive-label", "default"],
+        );
         let user = workspace.replace('/', "-");
         run_ok(&place, &["user", "create", &user]);
         run_ok(&place, &["follow", &user, "-w", workspace]);
@@ -107,22 +116,23 @@ fn both_doors_leave_the_same_of_a_release() {
     let create =
         ["release", "create", "v1", "--model", "risk", "--configuration", "deep", "--commit", "9f2c1e7"];
     let create =
-        [&create[..], &["--metric", "auc=0.8", "--note", "First.", "--attributes", r#"{"team":"a"}"#]]
+        [&create[..], &["--metric", "auc=0.8", "--notes", "First.", "--attributes", r#"{"team":"a"}"#]]
             .concat();
     let body = json!({
         "workspace": "by/wire", "name": "v1", "model": "risk", "configuration": "deep", "commit": "9f2c1e7",
         "metrics": { "auc": 0.8 }, "notes": "First.", "attributes": { "team": "a" },
     });
-    assert_eq!(hand(&create), "release v1 is registered\n");
+    hand(&create);
     assert_eq!(post("/v1/releases", &body).status, 201);
     let created = releases_of(&place, &service, "by/hand");
     assert_eq!(created, releases_of(&place, &service, "by/wire"));
     assert_eq!(created[0]["action"], "register", "{created:?}");
     assert_eq!((created[0]["note"].as_str(), created[0]["task"].as_str()), (Some("First."), Some("binary")));
     // Again, it is there, and there is one event of it.
-    assert_eq!(hand(&create), "release v1 is registered already\n");
+    let again = refused(&place, &[&create[..], &["-w", "by/hand"]].concat());
+    assert!(again.contains("there is a release called `v1` already"), "{again}");
     assert_eq!(post("/v1/releases", &body).status, 409);
-    hand(&["release", "register", "v2", "--model", "risk"]);
+    hand(&["release", "create", "v2", "--model", "risk"]);
     assert_eq!(
         post("/v1/releases", &json!({ "workspace": "by/wire", "name": "v2", "model": "risk" })).status,
         201
@@ -184,7 +194,7 @@ fn a_release_is_registered_once_through_either_door() {
     let body = json!({ "workspace": "credit/prod", "name": "v1", "model": "risk" }).to_string();
     assert_eq!(service.post("/v1/releases", "application/json", None, &body).status, 409);
     let create = ["release", "create", "v1", "-w", "credit/prod", "--model", "risk"];
-    assert_eq!(run_ok(&place, &create), "release v1 is registered already\n");
+    assert!(refused(&place, &create).contains("there is a release called `v1` already"));
     let history = service.get("/v1/workspaces/credit/prod/history").json();
     assert_eq!(history["entries"].as_array().unwrap().len(), 1, "{history}");
 }

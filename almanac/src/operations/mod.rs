@@ -244,8 +244,10 @@ fn place(
             if is_optional {
                 continue;
             }
-            let name = if is_place(name) { WORKSPACE } else { name };
-            return Err(Error::invalid(format!("the {} is missing", name.replace('_', " "))));
+            return Err(match is_place(name) {
+                true => Error::invalid("the workspace is missing; name it first, or with -w"),
+                false => Error::invalid(format!("the {} is missing", name.replace('_', " "))),
+            });
         };
         if is_place(name) {
             workspace = Some(text);

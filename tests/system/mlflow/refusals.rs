@@ -205,7 +205,7 @@ fn no_tag_leads_artifacts_elsewhere() {
     assert!(answer.text().contains("Almanac's own"), "{}", answer.text());
     let tagged = crate::support::run(
         &place,
-        &["run", "tag", "-w", "credit/prod", id, "--set", "almanac.artifacts=s3://evil"],
+        &["run", "update", "-w", "credit/prod", id, "--tag", "almanac.artifacts=s3://evil"],
     );
     assert_eq!(tagged.status.code(), Some(2), "{}", String::from_utf8_lossy(&tagged.stderr));
     assert_eq!(shown(&service, &run), before);

@@ -33,7 +33,7 @@ fn path_of(run: &str) -> String {
 /// Adds the runs to the scene of all pages, in a workspace of their own.
 pub(super) fn train(place: &Place) {
     run_ok(place, &["workspace", "create", WORKSPACE]);
-    run_ok(place, &["model", "create", "risk", "-w", WORKSPACE]);
+    run_ok(place, &["model", "create", "--task", "binary", "risk", "-w", WORKSPACE]);
     let service = Running::start(place, &[], &[]);
     let [first, second, part] = RUNS;
     let tags = json!({"mlflow.user": "ann", "almanac.artifacts": "s3://bucket/trees"});
