@@ -27,7 +27,7 @@ pub enum After {
 /// Where a page ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageEnd {
-    /// What all pages are read from.
+    /// Read version of all pages.
     pub cut: Arc<Cut>,
     /// When the first page was asked for.
     pub asked_at: Timestamp,
@@ -37,7 +37,7 @@ pub struct PageEnd {
     pub day: Day,
     /// With which segment of that day reading begins, by its lane and number; with the first one, when it is `None`.
     pub begin: Option<(u8, u64)>,
-    /// How many events from there on earlier pages have.
+    /// Number of events from there on that earlier pages have.
     pub rows: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Who appended each part of a segment, in few bytes: many events that came one by one share a segment, and most of them
+//! Authors of the parts of a segment, in few bytes: many events that came one by one share a segment, and most of them
 //! an author, whose requests have ids that begin alike.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -21,7 +21,7 @@ const MAX_PARTS: usize = 1 << 20;
 pub struct Authors(Vec<u8>);
 
 impl Authors {
-    /// Those of these parts.
+    /// Encodes the authors of these parts.
     pub fn of(parts: &[Arc<Author>]) -> Self {
         let mut out = Vec::new();
         if parts.is_empty() {
@@ -75,22 +75,22 @@ impl Authors {
         Self(out)
     }
 
-    /// What is stored.
+    /// Stored form.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// What was stored.
+    /// Wraps the stored form.
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// How many bytes it takes.
+    /// Number of bytes of the stored form.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the segment was written without.
+    /// True if the segment was written without authors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -98,7 +98,7 @@ impl Authors {
     /// The author of each part; none, where the segment was written without.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// A flaw in the bytes.
     pub fn read(&self) -> Checked<Vec<Author>> {
         if self.0.is_empty() {
             return Ok(Vec::new());

@@ -14,7 +14,7 @@ use crate::{key, merged::FROM, walk::Heads};
 
 type Ears = HashMap<(Id, Kind), Vec<Weak<Ear>>>;
 
-/// Who listens, by workspace and kind.
+/// Listeners for appends, by workspace and kind.
 #[derive(Clone, Debug, Default)]
 pub struct Bell(Arc<Mutex<Ears>>);
 

@@ -1,13 +1,15 @@
 //! Erasing keys: a segment with surrogates in the place of keys, and when events are being written again.
 //!
-//! Of an event whose key is erased stay its times, its release and what figures are made of: score, label, value. Its key becomes a
-//! surrogate, the same one everywhere, and its tags, its features and its texts go. With its values, score, label and value go as well: it is
-//! counted, and says nothing. The segment keeps its place, its rows, its time and its batches.
+//! An event whose key is erased keeps its times, its release and the inputs of metrics: score, label, value. Its key
+//! becomes a surrogate, the same one everywhere, and its tags, its features and its texts go. An erasure with values also
+//! removes score, label and value: the event still counts, and says nothing. The segment keeps its place, its rows, its
+//! time and its batches.
 //!
-//! **Nobody writes down a mixture.** What is decided once of the events of a workspace (an evaluation, a stage, which prediction a
-//! pending outcome judges) is read from many segments, of which some may be written again meanwhile. So the item of what was
-//! erased has a [`Turn`]: it is counted up before the first segment is written again and after the last. Who decides something reads it
-//! first, waits while events are being written again, and demands with the write that it is what it was.
+//! **Write-once items are conditional on the erasure [`Turn`], so none mixes data from before and after an erasure.** An
+//! evaluation, a stage or a decision about a pending outcome is computed from many segments, of which some may be rewritten
+//! meanwhile. So the item of what was erased has a turn, which is counted up before the first segment is rewritten and
+//! after the last. A writer of such an item reads the turn first, waits while events are being rewritten, and writes under
+//! the condition that the turn is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +35,8 @@ pub const LAST: &str = "last";
 /// The surrogate of each key that is erased.
 pub type Surrogates = BTreeMap<String, String>;
 
-/// The same segment without some keys, `with_values` also without what was predicted, observed or measured of them, and how many of its events
-/// had one of them; `None`, when none had.
+/// Returns a segment without some keys (`with_values`: also without scores, labels and values of their events), and the
+/// number of its events that had one of the keys; `None` if none had.
 ///
 /// # Errors
 /// `Corrupt`, when it cannot be unpacked, or has columns that this Almanac does not know; `TooLarge`, when no item can hold it.
@@ -71,7 +73,7 @@ pub fn erase(
     }
 }
 
-/// Whether a segment has events of some keys.
+/// True if a segment has events of some keys.
 ///
 /// # Errors
 /// `Corrupt`, when their keys cannot be read.
@@ -149,23 +151,23 @@ fn nulled(column: Column, all: usize, rows: &BTreeSet<usize>) -> Column {
     Column { name: column.name, values, valid: Some(valid) }
 }
 
-/// How many keys were erased in a workspace so far: one read.
+/// Returns the number of keys erased in a workspace so far: one read.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn count(table: &dyn Table, workspace: &Id) -> Result<u64> {
     let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(0) };
     u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))
 }
 
-/// Whether events of a workspace are being written again, and since when nobody has begun to or ended it.
+/// State of the erasures of a workspace, with a count of its changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Counts the changes; 0 where no key was ever erased.
     pub ver: i64,
-    /// Whether events are being written again.
+    /// True while events are being rewritten.
     pub is_rewriting: bool,
-    /// Whether an erasure goes on: also before and after that, until what is folded of the events is folded again.
+    /// True while an erasure goes on: also before and after that, until all projections of the events are folded again.
     pub is_open: bool,
 }
 
@@ -173,12 +175,12 @@ impl Turn {
     /// The turn of a workspace: one read.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         table.get(&key::erased(workspace)).await?.as_ref().map_or(Ok(Self::default()), Self::of)
     }
 
-    /// That of the item.
+    /// Reads the turn from its item.
     ///
     /// # Errors
     /// `Corrupt`.

@@ -32,10 +32,10 @@ const WHOLE: i64 = 1;
 /// The form of a head whose evaluation stands in parts.
 const IN_PARTS: i64 = 2;
 
-/// How many parts are written or deleted at once.
+/// Number of parts written or deleted at once.
 const AT_ONCE: usize = 16;
 
-/// How often a reader tries again when an evaluation is rewritten while it is read.
+/// Maximum reads of an evaluation that is rewritten while it is read.
 const MAX_READS: usize = 20;
 
 /// The most bytes of a state, on an engine whose items may have `item_bytes`: 340 KiB where they
@@ -44,7 +44,7 @@ pub const fn state_bytes(item_bytes: usize) -> usize {
     item_bytes / 400 * 340
 }
 
-// What covers all lanes of all kinds fits beside a state.
+// Room for the prefixes of all lanes of all kinds beside a state.
 const _: () = assert!(state_bytes(MAX_ITEM_BYTES) <= 340 * 1024);
 
 /// Which evaluation.
@@ -86,7 +86,7 @@ enum States {
     Parts { generation: Generation, count: u32 },
 }
 
-/// What an evaluation says, and of what it was made.
+/// Results of an evaluation, and the prefix that it was made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// See [`Head::applied`].
@@ -99,7 +99,7 @@ pub struct Content {
     pub splits: Vec<String>,
 }
 
-/// Whether an evaluation may be written of a day whose events are gone.
+/// Right to write an evaluation of a day whose events are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfGone {
     /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted while it was computed, it is refused.
@@ -182,7 +182,7 @@ impl Head {
     }
 }
 
-/// What was read of a day's evaluation at one go.
+/// Result of reading a day's evaluation once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// There is none.
@@ -257,7 +257,7 @@ fn gathered(
 /// Reads the head of an evaluation; [`Head::none`], when there is none.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
     table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
 }
@@ -271,7 +271,7 @@ pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<Str
     read(table, at, true).await
 }
 
-/// The same without the rows of splits that stand apart.
+/// Reads an evaluation without the rows of splits that stand apart.
 ///
 /// # Errors
 /// As [`load`].
@@ -368,7 +368,7 @@ async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -
 /// Deletes the parts that no head names any more, and those whose writer came too late. Parts of a `ver` that is still to come stay: somebody is about to write the head that names them.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     let now = head(table, at).await?;
     let parts = key::evaluation_parts(at.workspace, at.version, at.day);

@@ -60,7 +60,7 @@ pub struct LogId {
     pub workspace: Id,
     /// The day that the events belong to.
     pub day: Day,
-    /// What kind of events.
+    /// Kind of the events.
     pub kind: Kind,
     /// The parallel sub-log.
     pub lane: u8,
@@ -118,7 +118,7 @@ pub fn probe() -> Key {
     name_guard("", "wc", "@")
 }
 
-/// What a service writes to ask whether the table takes writes.
+/// Key that a service writes to find out if the table takes writes.
 pub fn write_probe() -> Key {
     Key::new("sys/probe", "write")
 }
@@ -128,7 +128,7 @@ fn day_partition(workspace: &Id) -> String {
     format!("w#{workspace}/day")
 }
 
-/// Whether a partition is one of segments.
+/// True if a partition holds segments.
 pub fn is_of_logs(pk: &str) -> bool {
     pk.strip_suffix("/day").and_then(|pk| pk.strip_prefix("w#")).is_some_and(|id| Id::parse(id).is_ok())
 }
@@ -237,7 +237,7 @@ pub fn parse_log(workspace: &Id, text: &str) -> Option<LogId> {
     parse_segment(&Key::new(day_partition(workspace), format!("{text}/{:010}", 1))).map(|(log, _)| log)
 }
 
-/// How many lanes the logs of a workspace have.
+/// Number of lanes of new logs of a workspace.
 pub fn lanes(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#lanes")
 }

@@ -23,7 +23,7 @@ pub const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
 /// The version of a head, and of a part; what a part holds has a version of its own.
 const ITEM_VERSION: i64 = 1;
 
-/// How many parts are written or deleted at once.
+/// Number of parts written or deleted at once.
 const AT_ONCE: usize = 16;
 
 /// The attribute of a part that holds it.
@@ -48,7 +48,7 @@ impl At<'_> {
     }
 }
 
-/// What a filter is of.
+/// Events that a filter covers, and its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Grows by one with each write; 0 when there is none.
@@ -61,9 +61,9 @@ pub struct Head {
     pub lanes: Option<u8>,
     /// The members of families that occur in it, by the names of their columns, if they are not too many.
     pub columns: Option<BTreeSet<String>>,
-    /// How many distinct keys it has, by their hashes.
+    /// Number of distinct keys, by their hashes.
     pub keys: u64,
-    /// How many parts there are; none, where keys cannot be read, so that any key may be there.
+    /// Number of parts; 0 if keys cannot be read, so that any key may be there.
     pub parts: u32,
     /// When it was made.
     pub made_at: Timestamp,
@@ -72,7 +72,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// That of a filter of nothing, which is made at an instant.
+    /// Head of a filter without parts, made at an instant.
     pub fn of(applied: Applied, made_at: Timestamp) -> Self {
         Self {
             ver: 0,
@@ -151,7 +151,7 @@ fn names(item: &Item) -> Result<BTreeSet<String>> {
 /// The head of a filter, if there is one.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Option<Head>> {
     table.get(&at.key()).await?.as_ref().map(Head::from_item).transpose()
 }
@@ -159,7 +159,7 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Option<Head>> {
 /// The heads of the filters of the days from `from` to `to`.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn heads(
     table: &dyn Table,
     workspace: &Id,
@@ -178,7 +178,7 @@ pub async fn heads(
 /// A part of a filter; `None`, when another filter has taken its place since its head was read.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn part(table: &dyn Table, at: At<'_>, head: &Head, number: u32) -> Result<Option<Vec<u8>>> {
     let key = key::key_filter_part(at.workspace, at.version, at.day, at.kind, (head.digest, number));
     let Some(mut item) = table.get(&key).await? else { return Ok(None) };
@@ -190,7 +190,7 @@ pub async fn part(table: &dyn Table, at: At<'_>, head: &Head, number: u32) -> Re
 /// day has its events.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn write(
     table: &dyn Table,
     at: At<'_>,
@@ -231,7 +231,7 @@ async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
 /// Deletes all filters of a day: the heads first, so that no reader finds one without its parts.
 ///
 /// # Errors
-/// Those of the table. It may be called again at any time.
+/// Errors of the table. It may be called again at any time.
 pub async fn delete(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<()> {
     for range in [
         key::key_filters_between(workspace, version, day, day),
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(first, Head { ver: 1, parts: 2, digest: digest(&two), ..filter() });
         assert_eq!(part(&table, at, &first, 1).await.unwrap(), Some(vec![3]));
         assert_eq!(part(&table, at, &first, 2).await.unwrap(), None);
-        // Who read nothing comes too late, and leaves no part behind.
+        // A writer that read nothing comes too late, and leaves no part behind.
         assert!(!write(&table, at, 0, filter(), vec![vec![9]]).await.unwrap());
         let stored = async || {
             let range = key::key_filter_parts(&workspace, 1, day, Kind::Predictions);
@@ -310,14 +310,14 @@ mod tests {
         delete(&table, &workspace, 1, day).await.unwrap();
         let all = Query::table(key::all_key_filters(&workspace, 1));
         assert_eq!(query_all(&table, all.clone()).await.unwrap(), []);
-        // Of a day whose events are gone there is none.
+        // A day whose events are gone gets no filter.
         let gone = Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
         assert!(!write(&table, at, 0, filter(), two).await.unwrap());
         assert_eq!(query_all(&table, all).await.unwrap(), []);
     }
 
-    /// What is stored is read for good.
+    /// Stored filters stay readable for good.
     #[test]
     fn stored_form_of_filter_head_stays_stable() {
         let workspace = Id::parse(WORKSPACE).unwrap();

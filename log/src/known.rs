@@ -13,7 +13,7 @@ use crate::{
     walk::{Heads, heads_of},
 };
 
-/// How many days are looked at side by side.
+/// Number of days looked at side by side.
 const DAYS_AT_ONCE: usize = 8;
 
 /// The logs of a kind in a workspace with their heads, as far as they are known.
@@ -22,11 +22,11 @@ pub struct Known {
     workspace: Id,
     kind: Kind,
     heads: Heads,
-    /// How many lanes days have, which never changes.
+    /// Number of lanes of days, which never changes.
     lanes: BTreeMap<Day, u8>,
 }
 
-/// What a look at a day found.
+/// Heads found by a look at a day.
 struct Found {
     day: Day,
     lanes: Option<u8>,
@@ -65,7 +65,7 @@ impl Known {
     /// Looks at some days, and at those behind the last day that is known. Returns the days that have grown.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn look_at(&mut self, table: &dyn Table, days: Vec<Day>) -> Result<Vec<Day>> {
         let last = self.last_day();
         let mut grown = self.look_at_days(table, days).await?;
@@ -76,7 +76,7 @@ impl Known {
     /// Looks at all days. Returns those that have grown.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn look(&mut self, table: &dyn Table) -> Result<Vec<Day>> {
         let mut days: Vec<Day> = self.heads.keys().map(|log| log.day).collect();
         days.dedup();
@@ -136,7 +136,7 @@ impl Known {
         has_grown.then_some(found.day)
     }
 
-    /// What has grown of a day.
+    /// Looks for growth of a day.
     fn found<'a>(
         &self,
         table: &'a dyn Table,
@@ -195,7 +195,7 @@ mod tests {
         known.heads().iter().map(|(log, seq)| format!("{log}/{seq}")).collect()
     }
 
-    /// The same as reading all heads, however it is looked.
+    /// Any way of looking finds the same heads as reading all of them.
     #[tokio::test]
     async fn what_has_grown_is_found_wherever_it_is() {
         let folder = tempfile::tempdir().unwrap();

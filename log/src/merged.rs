@@ -97,7 +97,7 @@ pub fn split(item: &Item) -> Result<Vec<Segment>> {
     segments(item, true)
 }
 
-/// The same without their events, as items are read without [`crate::segment_item::DATA`].
+/// Splits a merged item into its segments without their events, as items are read without [`crate::segment_item::DATA`].
 ///
 /// # Errors
 /// As [`split`].
@@ -170,7 +170,7 @@ fn slice(column: &Column, first: usize, rows: usize) -> Column {
     Column { name: column.name.clone(), values, valid: valid.filter(|valid| valid.contains(&false)) }
 }
 
-/// What a batch without a key of these events would be called in a log.
+/// Name in a log of a batch of these events that has no key.
 pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::batch::BatchId> {
     let is_dated = log.kind != Kind::Pending;
     let days = vec![log.day.number(); columns.rows];
@@ -182,14 +182,15 @@ pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::b
 pub struct Erased {
     /// The write, which demands that nobody else has written the item since it was read.
     pub write: Write,
-    /// How many bytes the item has.
+    /// Number of bytes of the item.
     pub bytes: usize,
-    /// How many events had one of the keys, of segments behind the one that was named.
+    /// Number of events that had one of the keys, in segments behind the named one.
     pub rows: u64,
 }
 
-/// The same merged item without some keys, and `true` beside them also without what was predicted, observed or measured of them; `None`, when none of its events had one. Rows are counted of the segments behind `counted`: others
-/// have items of their own still, in which they are counted.
+/// Returns a merged item without some keys, and with `true` beside them also without scores, labels and values of their
+/// events; `None` if none of its events had one. It counts rows in the segments behind `counted`: earlier ones still have
+/// items of their own, in which they are counted.
 ///
 /// # Errors
 /// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.

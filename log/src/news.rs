@@ -14,13 +14,14 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::key;
 
-/// Who has not read the change feed for so long does not read it. A reading waits for a change for a few seconds.
+/// Time after the last read of the change feed at which the process counts as not reading it. A read waits some seconds for
+/// a change.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Of what there may be news.
+/// Subject of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// What is registered, live, set or noted: all that the audit trail or the feed of the workspace tells.
+    /// Changes of entities, releases, settings and notes: all that the audit trail or the feed of the workspace tells.
     Catalog,
     /// Evaluations, also as they stood at an age, and which projections are read.
     Evaluations,
@@ -36,7 +37,7 @@ pub enum Topic {
 
 type Ears = HashMap<Id, Vec<Weak<Listener>>>;
 
-/// Who listens, by workspace.
+/// Listeners for news, by workspace.
 #[derive(Clone, Debug, Default)]
 pub struct News {
     ears: Arc<Mutex<Ears>>,
@@ -99,7 +100,7 @@ impl News {
         listener
     }
 
-    /// Whether this process reads the change feed now, by which it hears of what other processes write.
+    /// True if this process reads the change feed now, by which it hears of what other processes write.
     pub fn reads_feed(&self) -> bool {
         lock(&self.feed_read_at).is_some_and(|at| at.elapsed() < READS_WITHIN)
     }
@@ -122,7 +123,7 @@ impl News {
         }
     }
 
-    /// What there is in these keys for those who listen.
+    /// News in these keys for the listeners.
     pub(crate) fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
         if lock(&self.ears).is_empty() {
             return BTreeSet::new();
@@ -132,7 +133,7 @@ impl News {
 }
 
 impl Listener {
-    /// Of what there was news since this was asked last.
+    /// Topics with news since the last call.
     pub fn heard(&self) -> BTreeSet<Topic> {
         std::mem::take(&mut *lock(&self.heard))
     }
@@ -203,7 +204,7 @@ mod tests {
             put(&*table, key).await;
             assert_eq!(listener.heard(), [Topic::Runs].into());
         }
-        // What another process writes is heard by who reads the feed.
+        // A process that reads the feed hears of the writes of others.
         assert!(!news.reads_feed());
         let shard = table.shards().await.unwrap().remove(0).id;
         let latest = table.changes(&shard, &Position::Latest, Duration::ZERO).await.unwrap().next.unwrap();

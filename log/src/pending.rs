@@ -1,9 +1,10 @@
-//! What is known of pending outcomes: which of them wait, and what was decided about those that do not.
+//! Pending outcomes: the ones that wait, and the decisions about the others.
 //!
-//! **Decisions are the truth.** They are numbered without holes for each segment of pending outcomes, each put under the condition
-//! that there is none of its number, by somebody who knows all before it. So the outcomes of a segment are decided once each, and what
-//! is decided never changes, but that a clock that was ahead said of rows that they have waited for too long ([`take_back`]). The item of a segment that [waits](Waiting) is an index to that: which outcomes are left, and how many decisions
-//! were carried out. Without it, or with an old one, the decisions say the same.
+//! **Decisions are the truth.** They are numbered without gaps for each segment of pending outcomes. Each is put under the
+//! condition that its number is free, by a writer that knows all before it. So each outcome is decided once, and a decision
+//! never changes, except one by a clock that was ahead, which said of rows that they have waited for too long
+//! ([`take_back`]). The item of a segment that [waits](Waiting) is an index of that: the outcomes that are left, and the
+//! number of decisions that were carried out. Without it, or with an old one, the decisions say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +25,13 @@ const WAITING_VERSION: i64 = 1;
 const DECISION_VERSION: i64 = 1;
 const TAKEN_VERSION: i64 = 1;
 
-/// How far before it was observed the prediction of an outcome may be that does not say so, in days.
+/// Maximum age of a prediction when an outcome is observed that does not say its time, in days.
 pub const LOOK_BACK_DAYS: i64 = 90;
 
 /// For how long an outcome waits, in days.
 pub const WAITS_DAYS: i64 = 90;
 
-/// How many items are deleted at once.
+/// Number of items deleted at once.
 const DELETES_AT_ONCE: usize = 16;
 
 /// The most predictions that outcomes of one decision judge (one that judges none counts as one), so that it fits an item and an append.
@@ -47,13 +48,13 @@ pub struct Waiting {
     pub arrived_at: Timestamp,
     /// The rows that wait.
     pub left: BTreeSet<u32>,
-    /// How many decisions were carried out.
+    /// Number of decisions that were carried out.
     pub decided: u32,
-    /// What is known of the last time that their predictions were looked for.
+    /// Last search for their predictions.
     pub looked: Option<Looked>,
 }
 
-/// That predictions were looked for.
+/// Search for predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// When the logs were first seen as they were.
@@ -62,18 +63,18 @@ pub struct Looked {
     pub from: Day,
     /// A digest of how they were.
     pub of: u64,
-    /// Whether all that was in the logs had been appended by the instant as of which it was looked: the same digest then says that nothing
-    /// has come.
+    /// True if everything in the logs had been appended by the instant as of which they were searched: the same digest then
+    /// says that nothing has come.
     pub is_all: bool,
 }
 
 impl Waiting {
-    /// Of a segment of so many rows of which nothing is decided.
+    /// Makes the item of a segment with this number of rows, none of them decided.
     pub fn new(arrived_at: Timestamp, rows: usize) -> Self {
         Self { ver: 0, arrived_at, left: (0..rows as u32).collect(), decided: 0, looked: None }
     }
 
-    /// The same once a decision, which must be the next, was carried out.
+    /// Returns the item after a decision, which must be the next, was carried out.
     #[must_use]
     pub fn after(mut self, decision: &Decision) -> Self {
         decision.rows().for_each(|row| _ = self.left.remove(&row));
@@ -134,10 +135,10 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
-/// What was decided about some outcomes of a segment. It never changes.
+/// Decision about some outcomes of a segment. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What was looked at: all that had been appended by this closed instant.
+    /// Closed instant of the search: it covers all that had been appended by then.
     pub as_of: Timestamp,
     /// The rows that judge predictions, each with their instants in microseconds, of which there is one at least. A row is there once.
     pub judges: BTreeMap<u32, Vec<i64>>,
@@ -239,21 +240,21 @@ fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
     if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(judges) }
 }
 
-/// Up to which segment a log of pending outcomes was taken up.
+/// Returns the last segment of a log of pending outcomes that was taken up.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn taken_up(table: &dyn Table, log: &LogId) -> Result<u64> {
     let Some(item) = table.get(&key::taken_up(log)).await? else { return Ok(0) };
     item.check_version(TAKEN_VERSION)?;
     u64::try_from(item.int("seq")?).map_err(|_| item.corrupt("`seq` is no number of a segment"))
 }
 
-/// Takes up the next segment of a log, which was appended at an instant and has so many rows: from now on it waits. Whether nobody
-/// else was quicker, and the day has its events.
+/// Takes up the next segment of a log, appended at an instant and with this number of rows: from now on it waits. True, if
+/// no other writer was quicker and the day has its events.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn take_up(
     table: &dyn Table,
     segment: &PendingSegment,
@@ -273,15 +274,16 @@ pub async fn take_up(
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
-/// That the events of a log's day are there.
+/// Condition that the events of a log's day are there.
 fn is_kept(log: &LogId) -> Write {
     Write::Check(key::expired(&log.workspace, log.day), Condition::Absent)
 }
 
-/// What waits of a segment; `None`, when nothing does: it is not taken up yet, or all of it is decided and was carried out.
+/// Returns the waiting outcomes of a segment; `None` if there are none: it is not taken up yet, or all of it is decided and
+/// was carried out.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn of_segment(table: &dyn Table, segment: &PendingSegment) -> Result<Option<Waiting>> {
     table.get(&key::waiting(segment)).await?.as_ref().map(Waiting::from_item).transpose()
 }
@@ -289,7 +291,7 @@ pub async fn of_segment(table: &dyn Table, segment: &PendingSegment) -> Result<O
 /// Some segments that wait in a workspace, in the order in which they came, after a key; and the last key that was looked at, if there are more.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn waiting(
     table: &dyn Table,
     workspace: &Id,
@@ -311,11 +313,11 @@ pub async fn waiting(
     Ok((page.items.iter().map(waits).collect::<Result<_>>()?, last))
 }
 
-/// Writes what waits of a segment in the place of what was read; nothing is left of one of which all is decided. Whether nobody else
+/// Replaces the item of a waiting segment that was read, or deletes it if all of it is decided. True, if no other writer
 /// was quicker.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn write(table: &dyn Table, segment: &PendingSegment, waiting: &mut Waiting) -> Result<bool> {
     let (key, unchanged) = (key::waiting(segment), Condition::unchanged(waiting.ver));
     let written = if waiting.left.is_empty() {
@@ -330,7 +332,7 @@ pub async fn write(table: &dyn Table, segment: &PendingSegment, waiting: &mut Wa
 /// The decisions about a segment from one number on.
 ///
 /// # Errors
-/// Those of the table; `Corrupt`, also when one is missing.
+/// Errors of the table; `Corrupt`, also when one is missing.
 pub async fn decisions(
     table: &dyn Table,
     segment: &PendingSegment,
@@ -346,11 +348,12 @@ pub async fn decisions(
     items.iter().zip(first..).map(decision).collect()
 }
 
-/// Deletes all that is known of the pending outcomes that came on a day, whose events are gone: after that nothing is taken up or
-/// decided any more. Not while a decision is left that was not carried out, for that reads the events; whether there was none.
+/// Deletes all that is known of the pending outcomes that came on a day whose events are gone: after that nothing is taken
+/// up or decided any more. It returns false, and deletes nothing, while a decision is left that was not carried out, for
+/// that reads the events.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
     let [waits, taken, decided] = key::pending_of_day(workspace, day);
     let waits = query_all(table, Query::table(waits)).await?;
@@ -374,11 +377,11 @@ pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool>
     Ok(true)
 }
 
-/// Puts a decision, which must be the next one about its segment; whether nobody else was quicker, the day on which its outcomes
-/// came has its events, and none were written again without their keys since the turn was read.
+/// Puts a decision, which must be the next one about its segment. True, if no other writer was quicker, the day on which
+/// its outcomes came has its events, and none were rewritten without their keys since the turn was read.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn decide(table: &dyn Table, turn: Turn, id: &DecisionId, decision: &Decision) -> Result<bool> {
     let log = &id.segment.log;
     let put = Write::Put(decision.to_item(id), Condition::Absent);
@@ -389,7 +392,7 @@ pub async fn decide(table: &dyn Table, turn: Turn, id: &DecisionId, decision: &D
 /// The decisions about outcomes that came on a day or later.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn decisions_since(
     table: &dyn Table,
     workspace: &Id,
@@ -403,11 +406,12 @@ pub async fn decisions_since(
     items.iter().map(decision).collect()
 }
 
-/// Takes back what a clock that was ahead has said in a decision: that it is as of an instant later than `now`, and of a segment that was appended
-/// at `arrived_at` that rows of it have waited for too long, which wait again then. Whether nobody else was quicker, as in [`decide`].
+/// Takes back what a clock that was ahead said in a decision: sets `as_of` to at most `now` and, with the time at which its
+/// segment was appended, lets rows wait again that were said to have waited for too long. True, if no other writer was
+/// quicker, as in [`decide`].
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn take_back(
     table: &dyn Table,
     turn: Turn,
@@ -471,7 +475,7 @@ mod tests {
         }
     }
 
-    /// What is stored is read for good.
+    /// Stored items stay readable for good.
     #[test]
     fn the_stored_forms_stay_as_they_are() {
         let id = DecisionId { segment: segment(2), number: 1 };

@@ -27,9 +27,9 @@ pub const MAX_SEGMENT_ROWS: usize = 10_000;
 /// About how many bytes of packed events a segment may have before it is cut in two.
 pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
 
-/// How long after an instant all that was appended by then is in the log, in seconds: a segment is stored
-/// sooner than this after its `appended_at`, by every clock. An instant that is as far back is closed,
-/// and what had been appended by it never changes any more.
+/// Seconds after an instant at which everything appended by then is in the log: a segment is stored sooner than this after
+/// its `appended_at`, by every clock. An instant that is as far back is *closed*: what had been appended by it never
+/// changes.
 pub const CLOSED_AFTER_SECONDS: i64 = 30;
 
 /// A segment of a log.
@@ -39,10 +39,10 @@ pub struct Segment {
     pub log: LogId,
     /// Its number in the log, from 1, without holes.
     pub seq: u64,
-    /// How many lanes its day and kind has. Only the first segment of lane 0 says so, and only if there are
+    /// Number of lanes of its day and kind. Only the first segment of lane 0 says so, and only if there are
     /// several; it may pack no event.
     pub lanes: Option<u8>,
-    /// How many events it packs.
+    /// Number of events.
     pub rows: usize,
     /// When it was appended; never before the segments before it in its log.
     pub appended_at: Timestamp,
@@ -58,13 +58,13 @@ pub struct Segment {
     pub indexes: Vec<Vec<u32>>,
     /// Author of each part; empty if there is none.
     pub authors: Authors,
-    /// How many events name each release.
+    /// Number of events that name each release.
     pub releases: BTreeMap<String, u64>,
-    /// How many events take others back.
+    /// Number of events that take others back.
     pub withdrawn: u64,
-    /// How often it was written again, because keys of events in it were erased.
+    /// Number of times it was rewritten because keys of events in it were erased.
     pub ver: i64,
-    /// How many of its events are of keys that were erased.
+    /// Number of its events with erased keys.
     pub erased: u64,
     /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
     pub data: Vec<u8>,
@@ -88,7 +88,7 @@ pub const AUTHORS: &str = "authors";
 /// The attribute that says how often a segment was written again, and how many of its events are of keys that were erased; only there where
 /// some are.
 pub const VER: &str = "ver";
-/// How many of its events are of keys that were erased.
+/// Attribute with the number of its events that have erased keys.
 pub const ERASED: &str = "erased";
 
 /// The attributes that say everything about a segment but its events and who appended them.
@@ -112,7 +112,7 @@ impl Segment {
     /// Packs events into a segment.
     ///
     /// # Errors
-    /// Those of [`segment::encode`].
+    /// Errors of [`segment::encode`].
     pub fn pack(
         log: LogId,
         seq: u64,
@@ -124,7 +124,7 @@ impl Segment {
         Ok(Self { data, ..Self::about(log, seq, appended_at, batches, columns) })
     }
 
-    /// What is known of a segment of these events, which it does not hold itself.
+    /// Describes a segment of these events without packing them.
     pub(crate) fn about(
         log: LogId,
         seq: u64,
@@ -160,7 +160,7 @@ impl Segment {
     /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
     ///
     /// # Errors
-    /// Those of [`segment::encode`].
+    /// Errors of [`segment::encode`].
     pub fn opening(log: LogId, lanes: u8, appended_at: Timestamp) -> Result<Self> {
         let segment = Self::pack(log, 1, appended_at, Vec::new(), &Columns::default())?;
         Ok(Self { lanes: Some(lanes), ..segment })
@@ -181,7 +181,7 @@ impl Segment {
         self.summary().with(DATA, self.data.clone())
     }
 
-    /// How many bytes that item has, as [`Item::size`] counts them.
+    /// Number of bytes of that item, as [`Item::size`] counts them.
     pub fn item_bytes(&self) -> usize {
         self.summary().size() + DATA.len() + self.data.len()
     }
@@ -318,7 +318,7 @@ fn names_in(data: &[u8]) -> impl Iterator<Item = String> + use<> {
     header.into_iter().flat_map(|header| header.columns).map(|column| column.name)
 }
 
-/// How many lanes a day and kind has, as the first item of its lane 0 says; `None`, when it does not say it.
+/// Number of lanes of a day and kind, as the first item of its lane 0 says; `None`, when it does not say it.
 pub fn lanes_of_day(first: &Item) -> Option<u8> {
     lanes(first).ok()
 }

@@ -45,23 +45,23 @@ pub fn parse_standing(sk: &str) -> Option<&str> {
     sk.strip_prefix("standing#")
 }
 
-/// How live releases stand against those that predict beside them.
+/// Comparisons of live releases with those that predict beside them.
 pub fn challenges(workspace: &Id) -> Key {
     Key::new(judged_partition(workspace), "challenges")
 }
 
-/// How far projections were behind on the last days.
+/// Lag of projections on the last days.
 pub fn lags(workspace: &Id) -> Key {
     Key::new(judged_partition(workspace), "lag")
 }
 
-/// That an alert rule crossed on a day; a rule that was deleted and came again is another one, by when it came.
+/// Crossing of an alert rule on a day; `created_at` tells a rule from a deleted one of the same name.
 pub fn crossing(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> Key {
     let sk = format!("crossing#{day}/{rule}/{}", created_at.micros());
     Key::new(judged_partition(workspace), sk)
 }
 
-/// What crossed on the days from one to another.
+/// Crossings on the days from one to another.
 pub fn crossings(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: judged_partition(workspace),
@@ -75,28 +75,28 @@ pub fn all_crossings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "crossing#")
 }
 
-/// That what crossed is posted to a webhook; the parts of its key are those of [`crossing`].
+/// Delivery of a crossing to a webhook; the parts of its key are those of [`crossing`].
 pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, webhook: &str) -> Key {
     let sk = format!("delivery#{day}/{rule}/{}/{webhook}", created_at.micros());
     Key::new(judged_partition(workspace), sk)
 }
 
-/// What a page of the digest of a webhook said that ends with a day. The first page has the number 1.
+/// Content of a page of a webhook's digest that ends with a day. The first page has the number 1.
 pub fn digest(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
     Key::new(judged_partition(workspace), format!("digest#{day}/{webhook}/{page}"))
 }
 
-/// What digests said that end with a day or later.
+/// Contents of digests that end with a day or later.
 pub fn digests_since(workspace: &Id, day: Day) -> KeyRange {
     KeyRange { pk: judged_partition(workspace), from: format!("digest#{day}/"), to: format!("digest#{END}") }
 }
 
-/// That a page of a digest is posted to a webhook. It stands among the deliveries of what crossed: no rule has a name with an `@`.
+/// Delivery of a page of a digest to a webhook. It stands among the deliveries of crossings: no rule has a name with an `@`.
 pub fn digest_delivery(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
     Key::new(judged_partition(workspace), format!("delivery#{day}/@digest/{page}/{webhook}"))
 }
 
-/// What is posted of the days from one to another.
+/// Deliveries of the days from one to another.
 pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: judged_partition(workspace),
@@ -127,7 +127,7 @@ pub fn delivery_index(due_at: Timestamp) -> (String, String) {
     (DELIVERIES.to_owned(), format!("{:016}", due_at.micros()))
 }
 
-/// What is due by an instant, in `GSI1`.
+/// Deliveries that are due by an instant, in `GSI1`.
 pub fn deliveries_due(by: Timestamp) -> KeyRange {
     let (pk, to) = delivery_index(by);
     KeyRange { pk, from: String::new(), to }

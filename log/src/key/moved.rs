@@ -9,17 +9,17 @@ use super::{
     write_probe,
 };
 
-/// What says that the table was restored from an export, or is being restored.
+/// Mark of a table that was restored from an export, or is being restored.
 pub fn restored() -> Key {
     Key::new("sys/restore", "export")
 }
 
-/// What says the same of a workspace that was restored into a table beside others.
+/// Mark of a workspace that was restored into a table beside others.
 pub fn restored_workspace(workspace: &Id) -> Key {
     Key::new(restored().pk, format!("w#{workspace}"))
 }
 
-/// What an item is to a workspace, as far as its key says it.
+/// Relation of an item to a workspace, as far as its key says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfMoved {
     /// It is the workspace's own.
@@ -41,7 +41,7 @@ pub enum OfMoved {
 }
 
 impl OfMoved {
-    /// What the item under a key is to a workspace.
+    /// Returns the relation of the item under a key to a workspace.
     pub fn of(workspace: &Id, key: &Key) -> Self {
         let root = EntityId::Workspace(workspace.clone());
         if *key == root.key() {
@@ -75,7 +75,7 @@ impl OfMoved {
     }
 }
 
-/// Who can have a role, or follow something.
+/// Types of entities that can have a role, or follow something.
 const PEOPLE: [EntityKind; 3] = [EntityKind::User, EntityKind::Group, EntityKind::System];
 
 /// The user, group or system in whose partition an item stands.
@@ -84,7 +84,7 @@ fn person_of(pk: &str) -> Option<EntityId> {
     EntityId::new(kind, id, None).filter(|_| PEOPLE.contains(&kind))
 }
 
-/// Whether an item among those of a user, a group or a system is about a workspace.
+/// True if an item among those of a user, a group or a system is about a workspace.
 fn is_with(workspace: &Id, key: &Key) -> bool {
     let is_granted = parse_grant(key).is_some_and(|(scope, _)| scope == Scope::Workspace(workspace.clone()));
     let is_followed = parse_follow(key).is_some_and(|(_, followed)| match followed {
@@ -99,8 +99,8 @@ fn is_used_quota(workspace: &Id, key: &Key) -> bool {
     quota_used_by_all(workspace, event::Day::FIRST).pk == key.pk
 }
 
-/// Whether a key is of an item that speaks of the processes at work on one table, and not of what the table holds: leases
-/// with the positions of their feeds, heartbeats, demands for sweeps, probes. An export leaves it behind.
+/// True if a key belongs to the processes at work on one table, and not to the data in it: leases with the positions of
+/// their feeds, heartbeats, requests for sweeps, probes. An export leaves it behind.
 pub fn stays_behind(key: &Key) -> bool {
     let is_of = |other: &Key| other.pk == key.pk;
     key.pk.starts_with(&lease_partition(""))
