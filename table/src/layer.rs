@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What a call has read.
+/// Result of a call that reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
     /// By [`Table::get`], when there is such an item.
@@ -88,11 +88,11 @@ pub enum Answer<'a> {
 
 /// A table above another one, which sees every call.
 pub trait Layer: Debug + Send + Sync {
-    /// What it keeps from before a call until after it.
+    /// Type of what the layer keeps from before a call until after it.
     type Kept: Send;
 
-    /// Whether the items of [`Table::put_new`] are passed on one by one, each as a [`Call::Put`]: so a layer may let
-    /// one pass and refuse the next. Else they are one [`Call::PutNew`].
+    /// True if the items of [`Table::put_new`] are passed on one by one, each as a [`Call::Put`]: so a layer may let one
+    /// pass and refuse the next. Else they are one [`Call::PutNew`].
     const ONE_BY_ONE: bool;
 
     /// The table below.
@@ -142,7 +142,7 @@ impl<L: Layer> Table for L {
         if L::ONE_BY_ONE {
             return put_one_by_one(self, items, within).await;
         }
-        // What a layer takes for itself is not there for the table below.
+        // Time that a layer takes for itself is lost to the table below.
         let until = Instant::now() + within;
         let kept = match self.before(Call::PutNew(&items)).await {
             Ok(kept) => kept,
@@ -196,7 +196,7 @@ fn done<L: Layer, T>(layer: &L, kept: L::Kept, result: Result<T>) -> Result<T> {
 /// [`Table::put_new`] by a [`Table::put`] an item, for tables that have no better way.
 ///
 /// # Errors
-/// Those of [`Table::put_new`].
+/// Errors of [`Table::put_new`].
 pub async fn put_one_by_one(table: &impl Table, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
     let until = Instant::now() + within;
     let mut written = 0;

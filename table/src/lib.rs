@@ -54,7 +54,7 @@ pub const MAX_TRANSACTION_WRITES: usize = 100;
 /// The most bytes in one transaction.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a query reads along.
+/// Index that a query reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Index {
     /// The table itself: by `PK`, in the order of `SK`.
@@ -92,7 +92,7 @@ pub struct Query {
     pub after: Option<Cursor>,
     /// Only these attributes; all when `None`.
     pub attributes: Option<Vec<String>>,
-    /// Whether items are wanted as they are stored, where a layer shows them otherwise. Engines know no other way.
+    /// True if items are wanted as they are stored, where a layer shows them otherwise. Engines know no other way.
     pub as_stored: bool,
 }
 
@@ -116,22 +116,22 @@ impl Query {
         Self { index, ..Self::table(range) }
     }
 
-    /// The same, the greatest first.
+    /// Reverses the order: the greatest key first.
     pub fn backward(self) -> Self {
         Self { direction: Direction::Backward, ..self }
     }
 
-    /// The same with at most `limit` items in a page.
+    /// Sets the maximum items of a page.
     pub fn limit(self, limit: usize) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// The same with only these attributes.
+    /// Reads only these attributes.
     pub fn only(self, attributes: &[&str]) -> Self {
         Self { attributes: Some(attributes.iter().map(|name| (*name).to_owned()).collect()), ..self }
     }
 
-    /// The same, of items as they are stored.
+    /// Reads items as they are stored.
     pub fn as_stored(self) -> Self {
         Self { as_stored: true, ..self }
     }
@@ -147,7 +147,7 @@ impl Cursor {
         Self(parts)
     }
 
-    /// What it says.
+    /// Parts of the position, in the engine's words.
     pub fn parts(&self) -> &[String] {
         &self.0
     }
@@ -173,9 +173,9 @@ impl Cursor {
 /// that no service can fall back on it: the engines have it, for people who look at their table.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
-    /// What the partitions begin with.
+    /// Prefix of the partitions.
     pub prefix: String,
-    /// Whether only the keys are wanted.
+    /// True if only the keys are wanted.
     pub keys_only: bool,
     /// Continue after this, from [`Page::next`].
     pub after: Option<Cursor>,
@@ -192,7 +192,7 @@ pub struct Page {
     pub read_units: Option<f64>,
 }
 
-/// What must hold for a write to happen. An item whose `expires_at` has passed counts as absent.
+/// Condition of a write. An item whose `expires_at` has passed counts as absent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// Nothing.
@@ -218,9 +218,9 @@ pub struct Update {
     pub set: BTreeMap<String, Value>,
     /// Attributes that are taken away.
     pub remove: Vec<String>,
-    /// What is added to the whole numbers of attributes, which count as 0 when absent.
+    /// Numbers added to the whole numbers of attributes, which count as 0 when absent.
     pub add: BTreeMap<String, i64>,
-    /// What must hold besides that the item exists.
+    /// Condition besides that the item exists.
     pub condition: Condition,
 }
 
@@ -230,19 +230,19 @@ impl Update {
         Self { key, set: BTreeMap::new(), remove: Vec::new(), add: BTreeMap::new(), condition }
     }
 
-    /// The same, and `name` is set.
+    /// Sets `name`.
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.set.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same, and `name` is taken away.
+    /// Removes `name`.
     pub fn remove(mut self, name: &str) -> Self {
         self.remove.push(name.to_owned());
         self
     }
 
-    /// The same, and `amount` is added to `name`.
+    /// Adds `amount` to `name`.
     pub fn add(mut self, name: &str, amount: i64) -> Self {
         self.add.insert(name.to_owned(), amount);
         self
@@ -288,7 +288,7 @@ impl Write {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns its key for a change.
     pub fn key_mut(&mut self) -> &mut Key {
         match self {
             Write::Put(item, _) => &mut item.key,
@@ -320,8 +320,8 @@ pub trait Table: Debug + Send + Sync {
     /// be written. Returns how many surely were, and why it ended early. After another error than
     /// `Conflict` the next one may have been written as well.
     ///
-    /// What they say may be true only for a while: no write is begun later than `within` from now, and
-    /// an engine that asks another machine waits for no answer any longer than that.
+    /// These items may be true only for a while: no write is begun later than `within` from now, and an engine that asks
+    /// another machine waits no longer than that for an answer.
     ///
     /// # Errors
     /// As [`Table::put`]; `Throttled`, when the time was up before the next item was begun.
