@@ -28,7 +28,7 @@ const BEARER: &str = "bearer";
 /// Parameters by which other services take tokens.
 const SECRETS: [&str; 4] = ["access_token", "id_token", "api_key", "authorization"];
 
-/// What the guard knows.
+/// State of the guard.
 #[derive(Debug)]
 struct Guard {
     access: Arc<Access>,
@@ -108,7 +108,7 @@ async fn guarded(
         Some(digest) => once::used(&guard.access, digest, request, next).await,
         None => next.run(request).await,
     };
-    // What came while it waited is not for who may not have it any more.
+    // A request that waited is refused if its caller has lost the right meanwhile.
     if let Some(again) = again
         && let Err(refused) = guard.let_in(demand, &path, again).await
     {
@@ -143,8 +143,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if scheme.eq_ignore_ascii_case(BEARER) { Ok(Some(bearer.trim())) } else { Err(Refusal::Malformed) }
 }
 
-/// Whether somebody put a token into a URL, which is logged on its way: one of ours, what an issuer signed, or a parameter that
-/// says that it is one. It counts as it stands there, and as it is read.
+/// True if a URL, which is logged on its way, has a token: one of ours, one that an issuer signed, or a parameter with the
+/// name of one. Both the text as written and the decoded one count.
 fn has_secret(uri: &Uri, path: &Result<RawPathParams, String>) -> bool {
     let says_so = |name: &str| SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
     let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
@@ -175,7 +175,7 @@ fn forbidden(right: Right, on: &str) -> Problem {
 }
 
 impl Guard {
-    /// Who calls: by the bearer, else in the session.
+    /// Finds the caller: by the bearer, else by the session.
     async fn caller(
         &self,
         headers: &HeaderMap,
@@ -277,7 +277,7 @@ impl Guard {
             About::CategoryOf(place) => {
                 let path = words.at(place).unwrap_or_default();
                 let category = path.split_once('/').map_or(path, |(category, _)| category);
-                // Who may do it anywhere may do it in a category that will be made.
+                // A right on the whole server also covers a category that will be made.
                 if caller.rights_on_server().has(need.right) {
                     return Ok(caller.rights_on_server());
                 }
@@ -333,8 +333,8 @@ impl Guard {
         Ok(category.map_or(Rights::NONE, |category| caller.rights_at(&category)))
     }
 
-    /// What belongs to a user, group or system is its own, as far as its token leaves the right, or of who has the right on the
-    /// server.
+    /// Checks a right on the things of a user, group or system. It has the right itself, as far as its token allows; so has
+    /// any caller with the right on the server.
     async fn check_own(
         &self,
         caller: &Caller,
