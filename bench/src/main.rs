@@ -45,7 +45,7 @@ struct Options {
     /// The days over which they are spread.
     #[arg(long, default_value_t = DAYS)]
     days: usize,
-    /// How often each side does its work.
+    /// Number of rounds, in each of which each side does its work.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Say of each goal whether it is met, and fail when one is missed by more than a tenth.
@@ -71,10 +71,10 @@ enum Command {
     Generate {
         /// The folder to write to.
         folder: PathBuf,
-        /// How many predictions.
+        /// Number of predictions.
         #[arg(long, default_value_t = 1_000_000)]
         rows: usize,
-        /// What to write.
+        /// File format.
         #[arg(long, value_enum, default_value_t = Written::Parquet)]
         format: Written,
     },
