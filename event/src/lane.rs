@@ -4,7 +4,7 @@
 //! ordered by sequence numbers, not by clocks. The number of lanes of a day and kind is recorded in the first segment
 //! of lane 0 and never changes.
 //!
-//! What projections keep by name is dealt as well: a name of a release, metric, tag or feature goes to one of
+//! Projections deal what they keep by name as well: a name of a release, metric, tag or feature goes to one of
 //! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
 
 use std::{collections::BTreeMap, fmt};
