@@ -82,7 +82,7 @@ pub struct Evaluation {
     pub splits: Splits,
     /// Outcomes that say something of the day, each as often as it was sent.
     pub outcomes: u64,
-    /// Those of them that fit no prediction of the day, of whatever release: none has their key or, where they say
+    /// Outcomes among them that fit no prediction of the day, of whatever release: none has their key or, where they say
     /// so, their key at that instant.
     pub unmatched: u64,
 }
@@ -92,7 +92,7 @@ pub struct Evaluation {
 pub struct ReleaseEvaluation {
     /// Distinct predictions.
     pub predictions: u64,
-    /// How many more were sent that do not count, because the same one (by key and `predicted_at`) was sent again
+    /// Number of further predictions that do not count, because the same one (by key and `predicted_at`) was sent again
     /// later. Rollups count them.
     pub repeated: u64,
     /// Number of predictions with an erased key.

@@ -76,7 +76,7 @@ pub struct Rollup {
     pub metrics: MetricRollup,
     /// All release changes.
     pub releases: ReleaseRollup,
-    /// How many of these events had keys that were erased.
+    /// Number of these events with erased keys.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub erased: u64,
 }

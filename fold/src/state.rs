@@ -45,7 +45,7 @@ pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Resul
     Err(wrong(format!("its form is version {v}, this Almanac knows {VERSION}")))
 }
 
-/// Whether a field says nothing, and is left out.
+/// True if a field has its default, and is left out.
 pub(crate) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
 }

@@ -19,7 +19,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// Maximum number of digits of a number.
 const MAX_DIGITS: usize = 13;
 
-/// How many digits a number has.
+/// Number of digits of a number.
 #[inline]
 fn digits(number: u64) -> usize {
     (64 - (number | 1).leading_zeros()).div_ceil(5) as usize
