@@ -27,7 +27,7 @@ pub(crate) fn say(event: &mut Value, said: Vec<(&'static str, Said)>) {
 /// Labels of fewer outcomes say little about whether the positive label is right.
 const MIN_DOUBTED: usize = 20;
 
-/// How many labels a warning names.
+/// Maximum number of labels that a warning names.
 const MAX_NAMED: usize = 5;
 
 /// Up to so many releases are defined by one batch.
@@ -81,7 +81,7 @@ impl Ingest {
         self.define(workspace, &model, (&change, new.note.as_deref()), found).await
     }
 
-    /// The same for all releases of a model, by one batch, and for those that will be registered.
+    /// Defines all releases of a model by one batch, and those that will be registered.
     ///
     /// # Errors
     /// As [`Ingest::define_release`]. Made again after a failure, it goes on where it was.
@@ -147,8 +147,9 @@ impl Ingest {
         Ok(found)
     }
 
-    /// What the sender of a batch should know of it, though it can be stored: that none of its labels, of which
-    /// there are 20 or more, is a positive label, in a workspace without a task of several classes. It asks definitions that were read some seconds ago at most.
+    /// Warns the sender of a batch that can be stored: none of its labels, of which there are 20 or more, is a positive
+    /// label, in a workspace without a task of several classes. It asks definitions that were read some seconds ago at
+    /// most.
     pub async fn warnings(&self, workspace: &Workspace, batch: &Batch) -> Vec<String> {
         let labels = (batch.kind == Kind::Outcomes).then(|| batch.columns.column("label")).flatten();
         let counts = labels.map(Column::counts).unwrap_or_default();
@@ -163,7 +164,7 @@ impl Ingest {
                 return Vec::new();
             }
         };
-        // Of a task with several classes any label may be one.
+        // A task with several classes takes any label.
         let tasks = definitions.tasks();
         let takes_any = tasks.contains(&Task::Multiclass);
         let positive: BTreeSet<&str> = tasks.iter().filter_map(Task::positive_label).collect();

@@ -18,7 +18,7 @@ use crate::{
     limits::{MAX_GATED, MAX_NOTE_BYTES},
 };
 
-/// Whether promotion gates are asked.
+/// State of the promotion gates of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gates {
     /// They are asked.

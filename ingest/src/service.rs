@@ -1,4 +1,4 @@
-//! What the ingest service does, for requests over HTTP, for imported files and for the demo.
+//! Ingest service, for requests over HTTP, for imported files and for the demo.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -58,7 +58,7 @@ pub struct Ingest {
     runs: Cached<(Id, Id), ()>,
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
-    /// What reads the figures that promotion gates ask for, and the predictions that arenas are made of.
+    /// Reader of the figures that promotion gates ask for, and of the predictions that arenas are made of.
     pub(crate) reader: Option<Arc<dyn Reader>>,
     /// Arenas that were looked at for pairs that they lack.
     pub(crate) arenas: Cached<Id, ()>,
@@ -104,30 +104,30 @@ impl Ingest {
         }
     }
 
-    /// The same, which keeps the features of a share of all keys only.
+    /// Keeps the features of a share of all keys only.
     pub fn sampling_features(self, share: Share) -> Self {
         Self { appender: self.appender.sampling_features(share), ..self }
     }
 
-    /// The same, which hands over what it has put to the projector of this process.
+    /// Hands over what it has put to the projector of this process.
     #[must_use]
     pub fn handing_over(self, handover: Handover) -> Self {
         Self { appender: self.appender.handing_over(handover), ..self }
     }
 
-    /// The same, in which the body of a request may take so long to come.
+    /// Sets the time in which the body of a request must come.
     pub fn taking_bodies_within(self, body_within: Duration) -> Self {
         Self { body_within, ..self }
     }
 
-    /// The same, for which `reader` reads the log. Without it a release whose gates need figures is not made live, and arenas
-    /// get more pairs only when they are refreshed.
+    /// Lets `reader` read the log. Without it a release whose gates need figures is not made live, and arenas get more
+    /// pairs only when they are refreshed.
     #[must_use]
     pub fn reading_by(self, reader: Arc<dyn Reader>) -> Self {
         Self { reader: Some(reader), ..self }
     }
 
-    /// How long the body of a request may take to come.
+    /// Maximum time in which the body of a request must come.
     pub(crate) fn body_within(&self) -> Duration {
         self.body_within
     }
@@ -171,7 +171,7 @@ impl Ingest {
         self.submit_judged(workspace, (batch, Gates::Ask), idempotency_key, remember).await
     }
 
-    /// The same, with promotion gates that are still to be asked, or were.
+    /// Submits a batch whose promotion gates are still to be asked, or were.
     pub(crate) async fn submit_judged(
         &self,
         workspace: &Workspace,
@@ -264,9 +264,9 @@ impl Ingest {
         Ok((lanes, Recorded { changes, defines, runs }))
     }
 
-    /// Checks, without writing, that every release a batch names exists, or can be registered, and that
-    /// no event belongs to a day that has expired or makes a release live that does not pass its gates.
-    /// Of a repeat events of erased keys are no problem: they are not stored again.
+    /// Checks, without writing, that every release a batch names exists, or can be registered, and that no event belongs to
+    /// an expired day or makes a release live that does not pass its gates. Events of erased keys are no problem in a
+    /// repeat: they are not stored again.
     async fn check(
         &self,
         workspace: &Workspace,
@@ -286,7 +286,7 @@ impl Ingest {
         Err(Refused::Rows { errors, error_count }.into())
     }
 
-    /// Whether a batch with events of erased keys is one that came before they were erased.
+    /// True if a batch with events of erased keys repeats one that came before they were erased.
     async fn repeats_erased(
         &self,
         workspace: &Workspace,
@@ -317,7 +317,7 @@ impl Ingest {
         &self.unrecorded
     }
 
-    /// What workspaces keep, as it was some seconds ago at most.
+    /// Retentions of workspaces, as they were some seconds ago at most.
     pub(crate) fn known_keeping(&self) -> &Cached<Id, Keeping> {
         &self.keeping
     }
@@ -332,7 +332,7 @@ impl Ingest {
     }
 }
 
-/// What is recorded of a batch of release events once it is stored.
+/// Changes of the catalog that a batch of release events makes once it is stored.
 struct Recorded {
     changes: Vec<ReleaseChange>,
     defines: BTreeSet<Day>,

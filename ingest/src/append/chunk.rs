@@ -42,7 +42,7 @@ const TRIED: Policy<'static> =
 /// Rows of a chunk, those that are good today and others.
 #[derive(Debug)]
 pub struct ChunkRows<'a> {
-    /// What it is known by.
+    /// Identity of the chunk.
     pub origin: &'a Origin,
     /// All rows that could be read.
     pub batch: &'a Batch,
@@ -80,7 +80,7 @@ impl Appender {
     /// Appends those good rows of a chunk that no earlier append has stored.
     ///
     /// # Errors
-    /// Those of the table. After an error the same call may be made again.
+    /// Errors of the table. After an error the same call may be made again.
     pub async fn append_chunk(
         &self,
         workspace: &Id,
@@ -124,7 +124,7 @@ impl Appender {
             let is_missing = |row: &usize| !marker.taken.contains(&index(chunk.batch.numbers[*row]));
             let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
             let parts = chunk.batch.take(&missing).into_parts();
-            // What waits stands under the day on which it came first.
+            // Waiting outcomes stand under the day on which they came first.
             let waits = marker.after.keys().find(|log| log.kind == Kind::Pending);
             let arrival = waits.map_or_else(|| now.day(), |log| log.day);
             let to = (place.kind, lanes.count, arrival);

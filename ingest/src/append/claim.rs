@@ -15,17 +15,17 @@ use crate::limits::IDEMPOTENCY_SECONDS;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// What the marker says.
+/// Content of the marker.
 pub(super) struct Claim {
-    /// Of the events.
+    /// Digest of the events.
     pub(super) digest: String,
-    /// How many events there are.
+    /// Number of events.
     pub(super) rows: usize,
     /// When the key was used first.
     pub(super) claimed_at: Timestamp,
-    /// Whether all of them are known to be stored.
+    /// True once all events are known to be stored.
     pub(super) is_done: bool,
-    /// Whether it is never forgotten.
+    /// True if the claim is never forgotten.
     pub(super) is_forever: bool,
     /// For each log of the batch, a segment that stands before any of its own.
     pub(super) after: BTreeMap<LogId, u64>,
@@ -53,7 +53,7 @@ impl Claim {
         }
     }
 
-    /// Whether everything is stored, and the claim is remembered for as long as `remember` asks.
+    /// True if everything is stored, and the claim is remembered for as long as `remember` asks.
     pub(super) fn is_settled(&self, remember: Remember) -> bool {
         self.is_done && (self.is_forever || remember != Remember::Forever)
     }
@@ -126,7 +126,7 @@ impl Claims<'_> {
     /// will be, and nothing is written.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(super) async fn write(&self, claim: &Claim) -> Result<()> {
         let same = Condition::All(vec![
             Condition::Equals("claimed_at", claim.claimed_at.micros().into()),

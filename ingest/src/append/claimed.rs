@@ -15,8 +15,8 @@ use super::{
 use crate::batch::{Batch, Parts};
 
 impl Appender {
-    /// Whether a batch is a repeat: it has a claim, or some of its rows stand in a log as those of a batch without a key
-    /// that came lately. What came of it was stored, or is completed by a retry.
+    /// True if a batch is a repeat: it has a claim, or some of its rows stand in a log as those of a recent batch without a
+    /// key. An earlier request stored it, or a retry completes it.
     pub(crate) async fn is_repeat(
         &self,
         workspace: &Id,

@@ -206,7 +206,7 @@ impl Log {
                         turn.stored.is_elsewhere = true;
                         turn.end = Some(Ok(()));
                     }
-                    // The same batch twice at one time: the first one stores it for both.
+                    // Equal batches in one commit: the first one is stored for all.
                     Ok(_) if !batches.insert(turn.entry.batch) => {}
                     Ok(Missing::From(first)) => missing.push((at, Arc::clone(turn.entry), first)),
                     Ok(Missing::Rows(rows)) => missing.push((at, Arc::new(turn.entry.only(&rows)), 0)),

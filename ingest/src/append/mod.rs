@@ -4,7 +4,7 @@
 //! head + 1, under the condition that nothing is there, and has read every segment before its own
 //! (`log`), so it knows whether any writer has stored the batch already.
 //!
-//! How far back it must look is what differs:
+//! The name of a batch decides how far back a writer must look:
 //! - A batch with an idempotency key is **claimed** first (`claim`): a marker under the key holds the digest
 //!   of its events and for each log a segment that surely stands before any of its own. So a repeat, days
 //!   later and from anywhere, looks at the right place, and other events under the same key are refused.
@@ -13,11 +13,11 @@
 //!   the log's own times (`look`). That costs no write besides the segment that it shares with others.
 //! - Outcomes without a date go to the logs of the day on which their batch came: that of its claim. So such a batch is always
 //!   claimed, and one without a key is by its digest.
-//! - What was decided about them is known by its decision, which says where to look ([`Appender::append_decided`]).
+//! - Decided outcomes are known by their decision, which says where to look ([`Appender::append_decided`]).
 //! - A chunk of a file is known by its bytes, and each of its rows by its index, for good (`chunk`).
 //!
-//! What names a batch inside of the logs is its `identity`. Which of its events belong in which log is a
-//! matter of their keys (`place`), and when they were appended one of two clocks (`times`).
+//! The `identity` of a batch names it in the logs. The keys of its events decide in which log each belongs (`place`), and
+//! one of two clocks says when they were appended (`times`).
 
 mod chunk;
 mod claim;
@@ -65,19 +65,19 @@ pub use self::{
     times::{MAX_SKEW_SECONDS, check_clock},
 };
 
-/// How many logs are known at once.
+/// Maximum number of known logs.
 const MAX_KNOWN_LOGS: usize = 10_000;
 
-/// How long what is remembered of logs may be more than it should be, before they are forgotten.
+/// Interval between sweeps that forget logs above their maximum.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// How many logs of one batch are appended to side by side.
+/// Number of logs of one batch that are appended to side by side.
 const MAX_LOGS_AT_ONCE: usize = 32;
 
 /// From how many events on a batch is worked on away from the threads that serve.
 const BLOCKING_ROWS: usize = 500;
 
-/// How long a batch is protected from being counted twice.
+/// Time for which a batch is protected from being counted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remember {
     /// As long as a client may retry: [`crate::limits::IDEMPOTENCY_SECONDS`] when it has a key,
@@ -90,31 +90,31 @@ pub enum Remember {
     Never,
 }
 
-/// What was stored of a batch.
+/// Receipt of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The batch, by its idempotency key.
     pub batch: String,
-    /// What its events are.
+    /// Kind of its events.
     pub kind: Kind,
-    /// How many events it has.
+    /// Number of its events.
     pub rows: usize,
-    /// How many of them belong to each day.
+    /// Number of its events on each day.
     pub days: BTreeMap<Day, usize>,
-    /// How many of them wait until it is found which predictions they judge.
+    /// Number of its events that wait for the predictions that they judge.
     pub pending: usize,
-    /// How many of them this call stored; what is missing had been stored before.
+    /// Number of its events that this call stored; the others had been stored before.
     pub appended: usize,
-    /// Whether all of the batch had been stored before.
+    /// True if all of the batch had been stored before.
     pub replayed: bool,
     /// From when on some of the events count as known that were stated to be known earlier: their log has others that were known then.
     pub known_later: Option<Timestamp>,
 }
 
-/// What was appended of a batch.
+/// Result of appending a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Appended {
-    /// How many rows.
+    /// Number of appended rows.
     pub(crate) rows: usize,
     /// As [`Receipt::known_later`].
     pub(crate) known_later: Option<Timestamp>,
@@ -157,7 +157,7 @@ pub struct Appender {
     most_logs: usize,
     budget: Budget,
     meters: Arc<Meters>,
-    /// Of the events of which keys the features are kept.
+    /// Share of the keys whose features are kept.
     features: Share,
 }
 
@@ -173,7 +173,7 @@ struct Logs {
 struct Job<'a> {
     workspace: &'a Id,
     kind: Kind,
-    /// How many lanes its days are to have that have none yet.
+    /// Number of lanes for its days that have none yet.
     lanes: u8,
     digest: String,
     remember: Remember,
@@ -183,7 +183,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// What decides in which logs its events belong.
+    /// Returns what decides in which logs its events belong.
     fn to(&self) -> (Kind, u8, Day) {
         (self.kind, self.lanes, self.arrival)
     }
@@ -219,13 +219,13 @@ impl Appender {
         }
     }
 
-    /// The same, which keeps the features of a share of all keys only. It leaves them out after a batch has its name, so a
-    /// batch that is sent again is the same one whatever the share is by then.
+    /// Keeps the features of a share of all keys only. They are left out after a batch has its name, so a batch that is
+    /// sent again is the same one whatever the share is by then.
     pub fn sampling_features(self, share: Share) -> Self {
         Self { features: share, ..self }
     }
 
-    /// The same, which hands over what it has put.
+    /// Hands over what it has put.
     pub fn handing_over(self, handover: Handover) -> Self {
         Self { handover, ..self }
     }

@@ -18,11 +18,11 @@ use crate::batch::Part;
 /// Parts of up to so many rows share a segment with others.
 pub(super) const GROUPED_ROWS: usize = 2_000;
 
-/// How many bytes of memory a byte of a segment stands for, at most: so many bytes of events are packed at first, and
+/// Most bytes of memory that a byte of a segment is taken to stand for: so many bytes of events are packed at first, and
 /// fewer when they do not fit.
 const MAX_PACKED: usize = 8;
 
-/// Of a batch of more bytes the columns of its segments are not kept beside it.
+/// Size of a batch above which the columns of its segments are not kept beside it.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// Where in a log a batch may be already.
@@ -36,7 +36,7 @@ pub(super) enum Look {
     Nowhere,
 }
 
-/// What one batch appends to one log.
+/// Rows that one batch appends to one log.
 pub(super) struct Entry {
     /// The batch.
     pub(super) batch: BatchId,
@@ -44,13 +44,13 @@ pub(super) struct Entry {
     pub(super) columns: Arc<Columns>,
     /// Where it may be already.
     pub(super) look: Look,
-    /// Of a chunk of a file, the index of each row in it, ascending.
+    /// Index of each row in its chunk of a file, ascending; `None` for other batches.
     pub(super) indexes: Option<Vec<u32>>,
     /// In whose name it is appended.
     author: Arc<Author>,
     /// When its events were known, if that is stated.
     known_at: Option<Timestamp>,
-    /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
+    /// True if it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
     pub(super) is_assumed: bool,
     /// Its segments, made before it was its turn. They have no number yet.
     ready: Mutex<Vec<Packed>>,
@@ -66,12 +66,12 @@ impl Entry {
         (Self { batch, columns, look, indexes: None, author, known_at, is_assumed, ready }, numbers)
     }
 
-    /// The same, of a chunk of a file, with the index of each row in it.
+    /// Makes it one of a chunk of a file, with the index of each row in it.
     pub(super) fn of_chunk(self, indexes: Vec<u32>) -> Self {
         Self { indexes: Some(indexes), ..self }
     }
 
-    /// The same with these rows alone.
+    /// Returns an entry with these rows alone.
     pub(super) fn only(&self, rows: &[usize]) -> Self {
         let indexes = self.indexes.as_ref();
         Self {
@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// What a segment says of some of its rows.
+    /// Describes some of its rows as a part of a segment.
     fn part(&self, first: usize, rows: usize) -> Listed {
         let indexes = self.indexes.as_ref().map_or(&[][..], |indexes| &indexes[first..first + rows]);
         let first = indexes.first().map_or(first, |index| *index as usize);
@@ -94,7 +94,7 @@ impl Entry {
         Listed { part, indexes: indexes.to_vec(), author: Arc::clone(&self.author) }
     }
 
-    /// The same with its segments made already, when it is large: so several are made side by side.
+    /// Packs the segments of a large entry in advance, so that several are made side by side.
     pub(super) async fn packed(self, log: &LogId) -> Result<Self> {
         if self.columns.rows <= GROUPED_ROWS {
             return Ok(self);
@@ -120,7 +120,7 @@ pub(super) struct Packed {
     pub(super) columns: Option<Arc<Columns>>,
 }
 
-/// What a segment says of one of its parts.
+/// Part of a segment, as the segment lists it.
 struct Listed {
     part: BatchPart,
     /// The indexes of its rows in a chunk of a file, if it is one.
@@ -146,7 +146,7 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Pack
             segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
             continue;
         }
-        // Of a column that one of them lacks, a segment would hold as many nulls as that one has rows.
+        // A column that only some of the entries have would hold as many nulls as the others have rows.
         let fits = |group: &&mut Group<'_>| {
             let first = group.entries[0];
             group.rows + rows <= MAX_SEGMENT_ROWS
@@ -248,7 +248,7 @@ fn packed(
         indexes.clear();
     }
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, &columns)?;
-    // Who folds what was handed over folds what a reader finds.
+    // A projector folds the same from a segment handed over as from one read.
     debug_assert_eq!(segment.unpack(|_| true).ok().as_ref(), Some(&*columns), "{log}");
     let segment = Segment { known_at, indexes, authors: Authors::of(&authors), ..segment };
     Ok(Packed { segment, columns: Some(columns) })

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::batch::Part;
 
-/// How many numbers of lanes are remembered at once; they never change.
+/// Maximum number of remembered lane counts, which never change.
 const MAX_KNOWN: usize = 100_000;
 
 /// The events of a batch for one log.
@@ -29,12 +29,12 @@ const MAX_KNOWN: usize = 100_000;
 pub(super) struct Dealt {
     pub(super) log: LogId,
     pub(super) part: Part,
-    /// Whether the log had no segment yet that says how many lanes its day has, so that one was assumed.
-    /// It holds if the first of these events are in its first segment.
+    /// True if no segment of the log says yet how many lanes its day has, so that one was assumed. It holds if the first of
+    /// these events are in its first segment.
     pub(super) is_assumed: bool,
 }
 
-/// How many lanes days have.
+/// Lane counts of days.
 #[derive(Debug)]
 pub(super) struct Places {
     table: Arc<dyn Table>,
@@ -72,9 +72,9 @@ impl Places {
         .await
     }
 
-    /// How many lanes a day and kind has, by its lane 0: what its first segment says. If there is none, and
-    /// one is wanted, `None`; then a first segment with events will say so. If more are wanted, a first segment
-    /// is put, without events.
+    /// Returns the number of lanes of a day and kind, as the first segment of its lane 0 says. If there is none and one
+    /// lane is wanted, it returns `None`; then a first segment with events will say so. If more are wanted, it puts a first
+    /// segment without events.
     async fn lanes(&self, log: &LogId, wanted: u8) -> Result<Option<u8>> {
         // A kind that has only one lane never gets more, so that need not be looked up.
         let wanted = lanes_of_kind(log.kind, wanted);

@@ -57,7 +57,7 @@ impl Layer for Counting {
 }
 
 impl Appender {
-    /// How many writers wait for their turn.
+    /// Number of writers that wait for their turn.
     fn waiting(&self) -> usize {
         self.logs.lock().unwrap().known.values().map(|log| log.queue().len()).sum()
     }
@@ -102,7 +102,7 @@ impl World {
         read_ndjson(Kind::Predictions, body.as_bytes(), self.clock.now()).unwrap()
     }
 
-    /// Whether any of it was stored.
+    /// Appends a batch; true, if any of it was stored.
     async fn append(&self, appender: &Appender, batch: Batch, key: Option<&str>) -> Result<bool> {
         let receipt = appender.append(&self.workspace, &Lanes::default(), batch, key, Remember::Week).await?;
         Ok(!receipt.replayed)

@@ -309,7 +309,7 @@ pub(super) fn note_floats(
     }
 }
 
-/// How many different days there are.
+/// Number of different days.
 pub(crate) fn distinct_days(days: &[Day]) -> usize {
     let mut distinct = BTreeSet::new();
     for pair in days.chunk_by(|a, b| a == b) {
@@ -342,7 +342,7 @@ impl DayReader {
     }
 }
 
-/// That a prediction is said to be of another day than that of its instant.
+/// Error of a prediction whose `predicted_on` is another day than that of its instant.
 pub(super) fn other_day(on: Day, at: Day) -> FieldError {
     FieldError::new(PREDICTED_ON, format!("is {on}, but `predicted_at` is on {at} (UTC)"))
 }

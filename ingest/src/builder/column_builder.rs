@@ -47,7 +47,7 @@ impl ColumnBuilder {
         Self { rule, values, valid: None, nulls: 0, wrong: Vec::new() }
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match &self.values {
@@ -69,12 +69,12 @@ impl ColumnBuilder {
         values + rows + size_of::<u32>() * self.wrong.len()
     }
 
-    /// How many of its rows are null.
+    /// Number of null rows.
     pub(crate) fn nulls(&self) -> usize {
         self.nulls
     }
 
-    /// Whether row `row` holds a value.
+    /// True if row `row` holds a value.
     #[inline]
     pub(crate) fn is_valid(&self, row: usize) -> bool {
         self.valid.as_ref().is_none_or(|valid| valid[row])
@@ -134,7 +134,7 @@ impl ColumnBuilder {
     /// Sets row `row`, which comes after all that were set.
     ///
     /// # Errors
-    /// What is wrong with the value, as the rest of a sentence. The row is then wrong.
+    /// A flaw of the value, as the rest of a sentence. The row is then wrong.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -223,7 +223,7 @@ impl ColumnBuilder {
     /// Sets row `row` to a text that keeps the rule; of repeated ones each is checked once.
     ///
     /// # Errors
-    /// How it breaks the rule. Nothing is set then.
+    /// A breach of the rule. Nothing is set then.
     #[inline]
     pub(crate) fn push_text(&mut self, row: usize, text: &str) -> Result<(), String> {
         self.pad(row);
@@ -279,7 +279,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Whether it holds days.
+    /// True if it holds days.
     pub(crate) fn is_days(&self) -> bool {
         self.rule == Rule::Day
     }
@@ -289,7 +289,7 @@ impl ColumnBuilder {
         self.rule == Rule::Duration
     }
 
-    /// Whether it holds text.
+    /// True if it holds text.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.values, Growing::Text(_) | Growing::Coded(_))
     }
@@ -381,10 +381,10 @@ impl ColumnBuilder {
     }
 }
 
-/// Whether each of many rows holds a value; `None` when all do.
+/// Flags of many rows, true if the row holds a value; `None` when all do.
 pub(crate) type Mask = Option<Vec<bool>>;
 
-/// What stands under a null is zero, so that equal events have equal digests.
+/// Zeroes values under nulls, so that equal events have equal digests.
 fn clear_nulls<T: Default + Copy>(values: &mut [T], valid: Option<&[bool]>) {
     for (value, valid) in values.iter_mut().zip(valid.into_iter().flatten()) {
         if !valid {
@@ -392,7 +392,7 @@ fn clear_nulls<T: Default + Copy>(values: &mut [T], valid: Option<&[bool]>) {
         }
     }
 }
-/// What JSON has no number for, by the names that JavaScript and protocol buffers give it.
+/// Reads numbers that JSON cannot write, by the names that JavaScript and protocol buffers give them.
 fn special(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

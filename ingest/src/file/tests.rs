@@ -573,7 +573,7 @@ fn parquet_dictionaries_are_read_as_their_text() {
         assert_eq!(batch.rows(), 300);
         assert_eq!([0, 1, 299].map(|row| text("release", row)), [Some("v1"), Some("v2"), Some("v2")]);
         assert_eq!([0, 1, 2].map(|row| text("label", row)), [Some("late"), None, Some("on time")]);
-        // The same bytes as the body of a request.
+        // Equal bytes, sent as the body of a request.
         let mut reader =
             crate::format::BodyReader::new(Kind::Predictions, Format::Parquet, Encoding::Identity, now());
         reader.push(bytes).unwrap();

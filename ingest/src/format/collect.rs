@@ -26,7 +26,7 @@ use crate::{
 /// A part of a file: always the same part of the same file.
 #[derive(Debug)]
 pub struct Chunk {
-    /// What it is known by.
+    /// Identity of the chunk.
     pub origin: Origin,
     /// Its good rows; `None` when there is none.
     pub batch: Option<Batch>,
@@ -36,7 +36,7 @@ pub struct Chunk {
     pub bad: Vec<(u64, Vec<RowProblem>)>,
     /// All its rows as they stood in the file.
     pub source: SourceRows,
-    /// How many bytes of the file were read so far.
+    /// Number of bytes of the file that were read so far.
     pub bytes: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Collector {
     now: Timestamp,
     reading: Reading,
     pub(crate) builder: BatchBuilder,
-    /// How many rows there were, good or bad, since the last chunk.
+    /// Number of rows, good or bad, since the last chunk.
     rows: usize,
     chunks: Option<Chunks>,
     /// The columns that options name and no row had, each with what is to be said of it.
@@ -153,12 +153,12 @@ impl Collector {
         self.builder = BatchBuilder::new(self.kind, self.now, self.reading.clone());
     }
 
-    /// Whether rows are of a file, and not of a request.
+    /// True if the rows are of a file, and not of a request.
     pub(crate) fn is_import(&self) -> bool {
         self.chunks.is_some()
     }
 
-    /// How many more rows go into the chunk, for a format that comes by column.
+    /// Number of rows that still fit into the chunk, for a format that comes by column.
     pub(crate) fn room(&self) -> usize {
         FILE_BATCH_ROWS.saturating_sub(self.rows)
     }
@@ -202,7 +202,7 @@ impl Collector {
     }
 }
 
-/// That a request has more rows than a batch may have.
+/// Refusal of a request with more rows than a batch may have.
 pub(crate) fn too_many_rows() -> Refused {
     Refused::TooLarge(format!("there are more than the {MAX_BATCH_ROWS} rows of a batch; send several"))
 }

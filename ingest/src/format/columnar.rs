@@ -54,7 +54,7 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
         Some(Target::EventId) => reader.column(&name, Place::EventId),
         Some(Target::Member(family, skipped)) => reader.member(&name, (family, &name[skipped..])),
         Some(Target::Asked(at)) => {
-            // The same array is read once for each place.
+            // One array is read once for each of its targets.
             let begin = reader.at;
             names.asked[at].targets.iter().try_for_each(|target| {
                 reader.at = begin;

@@ -1,11 +1,10 @@
 //! The identity of a chunk of a file: the digest of its bytes as they stand in the file, whatever is made of
 //! them today.
 //!
-//! Of a format of rows it is the text of each row, unpacked, without white space around it, with the row's
-//! number in the chunk (blank lines count in NDJSON); of CSV the header as well. Of an object of arrays it is the
-//! whole text. Of Arrow and Parquet it is the values of each column that is read, by the column's name; how they
-//! are encoded and cut into pieces does not matter. Before all of it stands what the options of the import
-//! make of it: another mapping makes other events.
+//! A format of rows gives the text of each row, unpacked, without white space around it, with the row's number in the chunk
+//! (blank lines count in NDJSON); CSV also the header. An object of arrays gives its whole text. Arrow and Parquet give the
+//! values of each column that is read, by the column's name; their encoding and cuts do not matter. The options of the
+//! import come before all of it: another mapping makes other events.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -22,10 +21,10 @@ use sha2::{Digest, Sha256};
 use super::scalars::scalars;
 use crate::builder::row::Scalar;
 
-/// What the digest of a chunk begins with. Another definition needs another one.
+/// Prefix of the digest of a chunk. Another definition needs another one.
 const SCHEME: &[u8] = b"almanac chunk 1\n";
 
-/// How many bytes are given to a hash at once.
+/// Number of bytes given to a hash at once.
 const STEP_BYTES: usize = 8 * 1024;
 
 /// Where a part of a file stands in it, and what it is known by.
@@ -47,7 +46,7 @@ impl Origin {
 /// The bytes of a chunk so far.
 #[derive(Default)]
 pub(crate) struct Raw {
-    /// What stands before every chunk: the options of the import, and the header.
+    /// Digest input that comes before every chunk: the options of the import, and the header.
     context: Vec<u8>,
     first: Option<u64>,
     texts: Sha256,

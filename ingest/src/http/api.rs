@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of the append service.
+//! Append operations of the OpenAPI document.
 
 use axum::http::{HeaderName, StatusCode};
 use event::Kind;
@@ -79,13 +79,13 @@ pub(super) fn append(kind: Kind) -> Operation {
         .answers(StatusCode::CREATED, receipt)
 }
 
-/// What a source looks like: pairs of the words that there are.
+/// Pattern of a source: pairs of the known words.
 fn source_pattern() -> String {
     let pair = format!("({})=[!-:<-~]{{1,{MAX_SOURCE_VALUE_BYTES}}}", SOURCE_WORDS.join("|"));
     format!("^{pair}(; ?{pair})*$")
 }
 
-/// What the operations refer to.
+/// Schemas that the operations refer to.
 pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
     let rows = || -> RefOr<Schema> { schema::integer(1..=MAX_BATCH_ROWS).into() };
     let receipt = schema::object([

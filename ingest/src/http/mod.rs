@@ -59,7 +59,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
 /// The operations of [`routes`], as they describe themselves.
 pub fn operations() -> Routes<Arc<Ingest>> {
     let mut routes = Routes::new();
-    // What the examples of the document append needs the release that they register first.
+    // Examples of the document register their release first, so releases come first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
         let meters = Arc::new(Meters::new(kind));
         let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
@@ -239,7 +239,7 @@ fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
     value.map(Some).map_err(|_| Refused::Whole(format!("the header {} is not ASCII", api::text(name))))
 }
 
-/// How long a batch is remembered that has no key.
+/// Returns the time for which a batch without a key is remembered.
 fn remember(headers: &HeaderMap) -> Result<Remember, Refused> {
     match headers.get(ALMANAC_REPEAT).map(HeaderValue::as_bytes) {
         None => Ok(Remember::Week),
@@ -250,7 +250,7 @@ fn remember(headers: &HeaderMap) -> Result<Remember, Refused> {
     }
 }
 
-/// What the request counts against. Callers are told apart by their tokens; else by who they are, or where.
+/// Returns the quotas that a request counts against. Tokens tell callers apart; else their names or addresses do.
 async fn charge(ingest: &Ingest, workspace: &Id, extensions: &Extensions) -> Result<Charge, Error> {
     let asker = extensions.get::<Asker>();
     let known = asker.and_then(|asker| asker.token.as_ref().or(asker.principal.as_ref())).cloned();

@@ -45,10 +45,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     collection::vec(prop_oneof![3 => send, 2 => wait], 1..24)
 }
 
-/// How often the rows of each content and day are stored.
+/// Number of times that the rows of each content and day are stored.
 type Counts = [[usize; 2]; CONTENTS];
 
-/// What must be known of a key.
+/// Expected state of an idempotency key.
 #[derive(Clone, Debug)]
 struct Used {
     content: usize,
@@ -56,7 +56,7 @@ struct Used {
     days: [bool; 2],
 }
 
-/// What must be stored, and why.
+/// Expected contents of the logs, with the keys that explain them.
 #[derive(Default)]
 struct Oracle {
     now: i64,
@@ -171,7 +171,7 @@ async fn run(steps: Vec<Step>) {
         let result = send(&world, &processes[process], name, content).await;
         world.live();
         if result.is_err() {
-            // What the process was writing when it died has landed when this has.
+            // Writes begun by the process before it died have landed once this one has.
             let barrier = Item::new(key::batch(&world.workspace, Kind::Metrics, "barrier"));
             world.table.inner.put(barrier, Condition::None).await.unwrap();
         }
