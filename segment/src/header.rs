@@ -46,7 +46,7 @@ pub struct ColumnHeader {
     pub nulls: usize,
     /// The bits of the value that all rows have which are not null, of a constant column of times or floats.
     pub constant: Option<u64>,
-    /// How many bytes the column takes, its entry in the header not counted.
+    /// Number of bytes of the column, its entry in the header not counted.
     pub stored_bytes: usize,
     /// Position of the block: from the start of the segment when read, among all blocks while written.
     pub(super) place: std::ops::Range<usize>,
