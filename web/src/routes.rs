@@ -15,7 +15,7 @@ use utoipa::openapi::{Paths, RefOr, Schema};
 
 use crate::{Demand, Operation, Problem};
 
-/// What each operation demands of its caller, by path and then by method.
+/// Demands of each operation on its caller, by path and then by method.
 pub type Demands = BTreeMap<String, BTreeMap<&'static str, Demand>>;
 
 /// A router, what the OpenAPI document says of it, and what its operations demand of their callers.
@@ -111,7 +111,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         &self.paths
     }
 
-    /// What each operation demands of its caller.
+    /// Demands of each operation on its caller.
     pub fn demands(&self) -> &Demands {
         &self.demands
     }
