@@ -154,7 +154,7 @@ async fn definitions_of_a_day_match_its_log(world: World) {
     scene.project().await;
     scene.world.catalog.record_definitions(scene.id(), "2026-06-06".parse().unwrap()).await.unwrap();
     assert_eq!(stored().await, before);
-    // What an event may not say.
+    // Events with contradictory or missing fields are refused.
     for (wrong, says) in [
         (json!({ "action": "define", "task": "binary", "positive_label": "x" }), "effective_from"),
         (json!({ "action": "define", "effective_from": "2026-06-01" }), "says something"),

@@ -53,7 +53,7 @@ impl FaultyTable {
         Self { index: Some(LateIndex::new(copy)), ..self }
     }
 
-    /// How many faults there were.
+    /// Number of injected faults.
     pub fn faults(&self) -> usize {
         self.dice.injected().len()
     }
@@ -63,7 +63,7 @@ impl FaultyTable {
         self.dice.injected()
     }
 
-    /// What goes wrong before a call is made; whether its answer is to be lost.
+    /// Injects a fault before a call is made; returns true if its answer is to be lost.
     async fn before(&self) -> Result<bool> {
         if self.dice.hits(Fault::Slow) {
             sleep(Duration::from_millis(1 + self.dice.below(MAX_SLOW_MS))).await;

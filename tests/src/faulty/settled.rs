@@ -1,5 +1,5 @@
-//! What a caller must do above an engine that fails in passing: call again, and settle what was
-//! left without an answer.
+//! Retries above an engine that fails in passing, as a caller must make them: call again, and settle what was left without
+//! an answer.
 
 use std::{
     future::Future,
@@ -17,7 +17,7 @@ use table::{
     put_one_by_one,
 };
 
-/// How often a call is tried.
+/// Maximum tries of a call.
 const MAX_TRIES: usize = 1_000;
 
 /// The partition of the witnesses.
@@ -43,12 +43,12 @@ pub struct Settled {
 /// A call that did not succeed.
 struct Failed {
     error: Error,
-    /// Whether an earlier attempt was left without an answer.
+    /// True if an earlier attempt was left without an answer.
     is_unsettled: bool,
 }
 
 impl Failed {
-    /// Whether it may have failed only because it was made before.
+    /// True if it may have failed only because it was made before.
     fn may_be_made(&self) -> bool {
         self.is_unsettled && self.error.is_conflict()
     }
@@ -70,7 +70,7 @@ async fn insist<T, F: Future<Output = Result<T>>>(mut attempt: impl FnMut() -> F
     attempt().await.map_err(|error| Failed { error, is_unsettled })
 }
 
-/// The same, for what changes nothing.
+/// Repeats a call that changes nothing.
 async fn repeat<T, F: Future<Output = Result<T>>>(attempt: impl FnMut() -> F) -> Result<T> {
     insist(attempt).await.map_err(|failed| failed.error)
 }
@@ -81,7 +81,7 @@ impl Settled {
         Self { inner, transactions: AtomicU64::new(0) }
     }
 
-    /// Whether an item is as it should be after a write.
+    /// True if an item is as it should be after a write.
     async fn is_stored(&self, key: &Key, wanted: Option<&Item>) -> Result<bool> {
         Ok(self.get(key).await?.as_ref() == wanted)
     }
@@ -93,7 +93,7 @@ impl Settled {
         }
     }
 
-    /// Whether every item is as it should be after these writes, none of which adds.
+    /// True if every item is as it should be after these writes, none of which adds.
     async fn are_stored(&self, writes: &[Write]) -> Result<bool> {
         let mut says_anything = false;
         for write in writes {

@@ -60,26 +60,26 @@ const HOUR: i64 = 3;
 /// By how much a clock is ahead that is far ahead: more than an outcome waits.
 const MONTHS_SECONDS: i64 = 91 * 24 * 60 * 60;
 
-/// How often a batch is tried before the simulation gives up.
+/// Maximum tries of a batch before the simulation gives up.
 const MAX_TRIES: usize = 500;
 
 /// One call in so many fails.
 const FAULTS: u64 = 2_000;
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// What was wrong.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// How often the clock was ahead.
+    /// Number of times that the clock was ahead.
     pub episodes: u64,
-    /// How many stages there are in the end.
+    /// Number of stages in the end.
     pub stages: usize,
-    /// How many outcomes wait in the end.
+    /// Number of outcomes that wait in the end.
     pub waiting: usize,
-    /// How often something was posted.
+    /// Number of deliveries.
     pub posted: usize,
-    /// How many events were repeated, withdrawn, or came without a date.
+    /// Numbers of events that were repeated, withdrawn, or came without a date.
     pub odd: [usize; 3],
 }
 
@@ -288,7 +288,7 @@ impl Scene {
             };
             let request = query::Request::parse(query::What::Joined, &words)?;
             let answer = csv(query.run(self.workspace.id(), &request).await?);
-            // What was appended by a clock that was ahead is there all the same.
+            // Events appended by a clock that was ahead are there all the same.
             let known: Vec<&Row> =
                 rows.iter().filter(|row| as_of == now || row.appended_at <= as_of).collect();
             if parsed(&answer)? != naive::joined(&known) {
@@ -425,7 +425,7 @@ fn hour(now: Timestamp) -> i64 {
     (now.micros() - now.day().start().micros()) / 3_600_000_000
 }
 
-/// Whether there are predictions of a day in time.
+/// True if there are predictions of a day in time.
 fn has_predictions(day: Day) -> bool {
     day.number() % 2 == 0
 }

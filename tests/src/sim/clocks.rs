@@ -38,7 +38,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 const PERIOD: Duration = Duration::from_secs(120);
 const SWEEP_EVERY: Duration = Duration::from_secs(15 * 60);
 
-/// How many workers there are.
+/// Number of workers.
 const WORKERS: usize = 3;
 
 /// For how many days events are kept, and how many days have some, up to the day on which all begins.
@@ -49,14 +49,14 @@ const DAYS: i64 = 12;
 const WRONG_HOURS: u64 = 16;
 const RIGHT_HOURS: u64 = 20;
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// What was wrong.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// How many days were deleted.
+    /// Number of deleted days.
     pub deleted: usize,
-    /// How often a clock jumped.
+    /// Number of times that a clock jumped.
     pub jumps: u64,
 }
 
@@ -74,7 +74,7 @@ struct Clocks {
     ahead: Vec<Arc<AtomicI64>>,
     workers: Vec<JoinHandle<()>>,
     workspace: Id,
-    /// Whether the first worker's clock is always right.
+    /// True if the first worker's clock is always right.
     is_witnessed: bool,
     tables: u64,
 }

@@ -46,16 +46,16 @@ use super::{
 };
 use crate::{decided::ByIngest, register::register};
 
-/// How many services append, how many projectors there are, and how many processes carry out erasures.
+/// Number of services that append, of projectors, and of processes that carry out erasures.
 const WRITERS: u64 = 3;
 const WORKERS: u64 = 2;
 const CARRIERS: u64 = 2;
 
-/// How many batches each service is sent, and within how much time each comes.
+/// Number of batches sent to each service, and the time within which each comes.
 const BATCHES: u64 = 14;
 const BATCH_MILLIS: u64 = 20_000;
 
-/// How many erasures there are, and within how much time each is begun.
+/// Number of erasures, and the time within which each is begun.
 const ERASURES: u64 = 2;
 const ERASE_MILLIS: u64 = 70_000;
 
@@ -63,29 +63,29 @@ const ERASE_MILLIS: u64 = 70_000;
 const ROUND_MILLIS: u64 = 12_000;
 const CARRY_MILLIS: u64 = 8_000;
 
-/// Of how many keys events are.
+/// Number of keys that events have.
 const KEYS: u64 = 5;
 
 /// One call in so many fails.
 const FAULTS: u64 = 400;
 
-/// How often something is tried before the simulation gives up.
+/// Maximum tries of a call before the simulation gives up.
 const MAX_TRIES: usize = 4_000;
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Erasing {
-    /// What was wrong.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// How many events were stored.
+    /// Number of stored events.
     pub events: usize,
-    /// How many of them had a key that was erased.
+    /// Number of stored events with an erased key.
     pub erased: usize,
-    /// How many batches were refused for an erased key.
+    /// Number of batches refused for an erased key.
     pub refused: u64,
-    /// How many of those that were stored were sent again, after a key of theirs was erased.
+    /// Number of stored batches that were sent again after a key of theirs was erased.
     pub replayed: usize,
-    /// How often a projector died, or who carried out an erasure.
+    /// Number of deaths of projectors and of processes that carry out erasures.
     pub died: u64,
 }
 
@@ -185,7 +185,7 @@ async fn settle(scene: &Scene, setup: &Arc<dyn Table>) -> Result<()> {
         sleep(Duration::from_secs(2 * CLOSED_AFTER_SECONDS as u64)).await;
         round(scene, setup).await?;
     }
-    // What the last round appended.
+    // Folds what the last round appended.
     fold(scene, setup).await
 }
 
@@ -199,7 +199,7 @@ async fn write(scene: Arc<Scene>, writer: u64) -> Vec<Sent> {
         for attempt in 0.. {
             assert!(attempt < MAX_TRIES, "{batch:?} is never acknowledged");
             match scene.submit(&ingest, &batch).await {
-                // What was acknowledged may come again.
+                // Acknowledged batches may come again.
                 Ok(_) if scene.random.hits(5) => {}
                 Ok(_) => {
                     sent.push(batch);
@@ -225,7 +225,7 @@ impl Scene {
         ingest.submit(&self.workspace, batch, sent.idempotency_key.as_deref(), Remember::Week).await
     }
 
-    /// Whether a batch was refused for a key of it that is erased; that nothing else of it was is checked.
+    /// True if a batch was refused for an erased key of it; checks that nothing else of it was refused.
     fn is_for_erased(&self, sent: &Sent, error: &SubmitError) -> bool {
         let begun = lock(&self.begun);
         let is_begun = sent.keys.iter().any(|key| begun.contains(key));
@@ -307,7 +307,7 @@ impl Scene {
     }
 }
 
-/// Whether somebody else has done the work.
+/// True if another process has done the work.
 fn is_overtaken(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound
 }

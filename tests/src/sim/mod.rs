@@ -55,11 +55,11 @@ pub enum Planted {
     NoHoleCheck,
     /// A lease is written whether or not somebody else has it by now.
     LeaseWithoutEpoch,
-    /// How releases are judged is not read from release events.
+    /// Definitions are not read from release events.
     OldDefinitions,
-    /// What is handed over is not what was appended.
+    /// Segments handed over differ from the appended ones.
     WrongHandover,
-    /// Of a day that expires meanwhile, what is left of it is taken for all, whether it is marked or not.
+    /// The events that are left of a day that expires meanwhile are taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
     /// Where an alert rule stands, and that it crossed, is written whether or not somebody else judged the day. [`crossings`] finds it.
@@ -68,7 +68,8 @@ pub enum Planted {
     DeliveredTooEarly,
     /// A try is not claimed, and what came of it is written whatever somebody else has written. [`crossings`] finds it.
     BlindDelivery,
-    /// What an outcome without a date judges is decided whether or not somebody else decided it. [`resolving`] finds it.
+    /// A decision about an outcome without a date is written whether or not another process decided it. [`resolving`] finds
+    /// it.
     BlindDecision,
 }
 

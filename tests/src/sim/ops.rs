@@ -1,14 +1,14 @@
-//! What happens in a simulation, drawn from a seed.
+//! Operations of a simulation, drawn from a seed.
 
 use super::random::Random;
 
-/// How many projectors there may be at once.
+/// Maximum number of projectors at once.
 pub(super) const PROCESSES: usize = 3;
 
-/// How many logs there are: two days, predictions and outcomes, two lanes.
+/// Number of logs: two days, predictions and outcomes, two lanes.
 pub(super) const LOGS: usize = 8;
 
-/// How many logs of release events: one for each day.
+/// Number of logs of release events: one for each day.
 pub(super) const RELEASE_LOGS: usize = 2;
 
 /// The least and the most operations of a run.
@@ -22,9 +22,9 @@ pub enum Op {
     Append {
         /// The log.
         log: usize,
-        /// How many.
+        /// Number of segments.
         segments: u64,
-        /// Whether the feed tells of them at once.
+        /// True if the feed tells of them at once.
         told: bool,
     },
     /// A writer repeats its last append, and must be refused.
@@ -43,10 +43,10 @@ pub enum Op {
     Deliver,
     /// The feed tells again of some segments.
     Redeliver {
-        /// How many.
+        /// Number of segments.
         count: u64,
     },
-    /// What the feed holds back changes places.
+    /// Changes that the feed holds back change places.
     Reorder,
     /// The feed forgets one change that it holds back, and does not say so.
     Drop,
@@ -83,7 +83,7 @@ pub enum Op {
     },
     /// Time goes by.
     Advance {
-        /// How much.
+        /// Milliseconds that go by.
         millis: u64,
     },
     /// A rebuild begins, if none runs.
@@ -94,9 +94,9 @@ pub enum Op {
     Query,
     /// The catalog changes while events arrive.
     Catalog {
-        /// How.
+        /// Change of the catalog.
         change: Change,
-        /// Whether the ingest service that appends the release event lives to record it.
+        /// True if the ingest service that appends the release event lives to record it.
         recorded: bool,
     },
 }
@@ -209,8 +209,8 @@ pub fn ops(seed: u64) -> Vec<Op> {
     }
 }
 
-/// The same with all projectors there from the beginning, of which some die at the end right after an
-/// append or a change of the catalog. Nothing sweeps then, so the worker that takes over must be told of everything again.
+/// Lets all projectors be there from the beginning, and some of them die at the end right after an append or a change of
+/// the catalog. Nothing sweeps then, so the worker that takes over must be told of everything again.
 fn steady(ops: &[Op], random: &Random) -> Vec<Op> {
     let starts = (0..PROCESSES).map(|process| Op::Start { process });
     let mut steady: Vec<Op> = starts.chain([Op::Advance { millis: 5_000 }]).collect();

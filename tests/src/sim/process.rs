@@ -108,7 +108,7 @@ impl Process {
         self.call(|| self.world.write(planted())).await
     }
 
-    /// What a projector with a bug writes instead.
+    /// Replaces a write by that of a projector with a bug.
     fn plant(&self, write: Write) -> Write {
         match (self.planted, write) {
             (Some(Planted::BlindIncrement), Write::Put(item, _)) if item.key.pk.contains("/rollup/v") => {
@@ -232,7 +232,7 @@ fn picked(item: &Item, names: Option<&[String]>) -> Item {
     }
 }
 
-/// What a projector sees that does not look for holes: where there is one, nothing to fold.
+/// Fills holes of an answer with empty segments, as a projector sees it that does not look for holes.
 fn without_holes(query: &Query, items: Vec<Item>) -> Vec<Item> {
     let Some((log, first)) = key::parse_segment(&Key::new(query.range.pk.clone(), query.range.from.clone()))
     else {
@@ -254,8 +254,7 @@ fn without_holes(query: &Query, items: Vec<Item>) -> Vec<Item> {
     filled
 }
 
-/// What a projector sees that takes fewer segments than there must be: in the place of those that were
-/// deleted, nothing.
+/// Fills deleted segments of an answer with empty ones, as a projector sees it that accepts fewer segments than there must be.
 fn without_gaps(query: &Query, items: Vec<Item>, state: &State) -> Vec<Item> {
     let place = |sk: &String| key::parse_segment(&Key::new(query.range.pk.clone(), sk.clone()));
     let (Some((log, first)), Some((_, last))) = (place(&query.range.from), place(&query.range.to)) else {

@@ -26,7 +26,7 @@ impl Random {
         self.next() % bound.max(1)
     }
 
-    /// Whether it comes, one time in `one_in`; never when 0.
+    /// True one time in `one_in`; never when 0.
     pub fn hits(&self, one_in: u64) -> bool {
         one_in > 0 && self.below(one_in) == 0
     }

@@ -6,11 +6,11 @@ use super::{Change, Op};
 /// Operations that found something.
 #[derive(Clone, Copy, Debug)]
 pub struct Regression {
-    /// What holds since.
+    /// Expectation that holds since.
     pub name: &'static str,
     /// Where delays and faults come from.
     pub seed: u64,
-    /// What happens.
+    /// Operations.
     pub ops: &'static [Op],
 }
 
@@ -37,7 +37,7 @@ const fn define(log: usize, release: usize, (positive, threshold): (u64, u64), f
     Op::Catalog { change, recorded: false }
 }
 
-/// The same, recorded by who appended it.
+/// A definition that its ingest service lives to record.
 const fn define_recorded(log: usize, release: usize, (positive, threshold): (u64, u64), from: u64) -> Op {
     let change = Change::Define { log, release, positive, threshold, from };
     Op::Catalog { change, recorded: true }

@@ -35,16 +35,17 @@ use super::{
 };
 use crate::decided::ByIngest;
 
-/// How many services append and how many batches each of them, and how many projectors there are.
+/// Number of services that append, of batches of each, and of projectors.
 const WRITERS: u64 = 3;
 const BATCHES: u64 = 14;
 const WORKERS: u64 = 3;
 
-/// How often projectors begin a round, and within how much of that all of them do: they are in each other's way in most rounds.
+/// Interval of the rounds of projectors, and the time within which all begin one: they are in each other's way in most
+/// rounds.
 const ROUND_MILLIS: u64 = 12_000;
 const SPREAD_MILLIS: u64 = 400;
 
-/// Of how many keys events are.
+/// Number of keys that events have.
 const KEYS: u64 = 4;
 
 /// One call in so many fails.
@@ -53,26 +54,26 @@ const FAULTS: u64 = 400;
 /// For how long a process goes on when it is to die.
 const MAX_MILLIS: u64 = 900;
 
-/// How often something is tried before the simulation gives up.
+/// Maximum tries of a call before the simulation gives up.
 const MAX_TRIES: usize = 500;
 
-/// How the labels of outcomes without a date begin.
+/// Prefix of the labels of outcomes without a date.
 pub(super) const UNDATED: char = 'o';
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judging {
-    /// What was wrong.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// How many outcomes came without a date, and how many of them judge something.
+    /// Number of outcomes that came without a date.
     pub came: usize,
-    /// How many of them judge something.
+    /// Number of them that judge something.
     pub judged: usize,
-    /// How many of them judge several predictions.
+    /// Number of them that judge several predictions.
     pub several: usize,
-    /// How many decisions there are.
+    /// Number of decisions.
     pub decisions: usize,
-    /// How often a projector died in a round.
+    /// Number of deaths of projectors in a round.
     pub died: u64,
 }
 
@@ -167,7 +168,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
                 }
                 Err(error) => panic!("{error}"),
             }
-            // What was acknowledged may come again.
+            // Acknowledged batches may come again.
             if is_done && !scene.random.hits(5) {
                 break;
             }
@@ -200,7 +201,7 @@ impl Scene {
     }
 }
 
-/// What an outcome without a date says of which predictions it judges: nothing, or that it is the latest, or all.
+/// Draws which predictions an outcome without a date judges: it says nothing, the latest, or all.
 pub(super) fn judges(random: &Random) -> String {
     match random.below(4) {
         0 => format!(r#","{JUDGES}":"{}""#, Judges::Latest.name()),
@@ -242,7 +243,7 @@ async fn round(scene: &Scene, table: &Arc<dyn Table>) -> Result<()> {
 /// A prediction: its key, its instant, when it was appended, whether it takes back what came before, and its release.
 type Predicted = (String, i64, Timestamp, bool, String);
 
-/// What an outcome asks for: the key, when it was observed, and whether it judges all predictions.
+/// Match that an outcome asks for: the key, when it was observed, and true if it judges all predictions.
 type Question<'a> = (&'a str, i64, bool);
 
 /// The latest prediction of a key up to an instant, of those that had been appended by another one, or all of them.
@@ -287,10 +288,10 @@ fn time(columns: &Columns, name: &str, row: usize) -> i64 {
     columns.column(name).and_then(|column| column.time(row)).unwrap_or_default()
 }
 
-/// Of rows of segments the instants that they judge, and as of when that was decided.
+/// Instants that rows of segments judge, and the instant as of which that was decided.
 type Decided = BTreeMap<(PendingSegment, u32), (Vec<i64>, Timestamp)>;
 
-/// What was decided of some segments.
+/// Reads the decisions about some segments.
 async fn decided(
     table: &dyn Table,
     segments: BTreeSet<PendingSegment>,
@@ -321,7 +322,7 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             (key, at, segment.appended_at, is_withdrawn, text(columns, "release", row))
         })
         .collect();
-    // What was appended, by its label, in the order in which it was.
+    // Appended outcomes by label, in the order of their appends.
     let mut appended = BTreeMap::<String, Vec<(usize, i64)>>::new();
     for (number, (_, columns, row)) in rows(Kind::Outcomes).enumerate() {
         appended
@@ -362,7 +363,7 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
                 .push(format!("{label} is {found:?}, decided {judged:?}; as of {as_of} there is {known:?}"));
             continue;
         }
-        // Of two that judge the same and were observed at once, the later one must be the later one in the log.
+        // Two outcomes observed at once that judge one prediction: the later one must be the later one in the log.
         for (number, judged) in found {
             if let Some(before) = last.insert((key.clone(), observed_at, judged), number)
                 && before > number

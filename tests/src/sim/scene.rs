@@ -41,24 +41,24 @@ use super::{
 /// One call in so many fails.
 const FAULTS: u64 = 60;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
-    /// What was wrong; nothing, if all is well.
+    /// Violations; none, if all is well.
     pub violations: Vec<String>,
-    /// How many writes there were.
+    /// Number of writes.
     pub writes: u64,
-    /// How many segments were appended.
+    /// Number of appended segments.
     pub segments: usize,
-    /// How many segments were left out.
+    /// Number of segments that were left out.
     pub skipped: usize,
-    /// How many definitions were recorded.
+    /// Number of recorded definitions.
     pub defined: usize,
-    /// How many rebuilds came to their end.
+    /// Number of rebuilds that came to their end.
     pub rebuilt: u64,
-    /// How often a lease changed its owner.
+    /// Number of times that a lease changed its owner.
     pub taken: u64,
-    /// How many segments projectors took that were handed over, and did not read.
+    /// Number of segments that projectors took from memory, and did not read.
     pub handed: u64,
 }
 
@@ -121,7 +121,7 @@ struct Scene {
     random: Random,
     /// Draws who is handed what, apart from all else.
     handing: Random,
-    /// How many segments projectors that are gone took.
+    /// Number of such segments that stopped projectors took.
     handed: u64,
     planted: Option<Planted>,
     world: Arc<World>,
@@ -130,19 +130,19 @@ struct Scene {
     processes: [Option<Running>; PROCESSES],
     started: u64,
     rebuild: Option<JoinHandle<Result<rebuild::Report>>>,
-    /// Whether a change was lost that nothing tells of.
+    /// True if a change was lost that nothing tells of.
     is_lossy: bool,
-    /// How many releases are predicted by.
+    /// Number of releases that predict.
     releases: usize,
-    /// What the catalog should hold.
+    /// Expected names in the catalog.
     names: Names,
     /// A day that expires, to which nothing is appended any more.
     closed: Option<Day>,
-    /// Whether small segments are merged.
+    /// True if small segments are merged.
     compacts: bool,
-    /// Who posts what crosses.
+    /// Courier of deliveries.
     courier: Option<Arc<dyn Courier>>,
-    /// What readers saw, by version, day and log.
+    /// Prefixes that readers saw, by version, day and log.
     seen: BTreeMap<(u32, Day), Applied>,
 }
 

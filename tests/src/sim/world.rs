@@ -46,7 +46,7 @@ pub struct World {
     pub(super) item_bytes: AtomicUsize,
 }
 
-/// What is stored under a key, and when.
+/// Item under a key, and the write that made it.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) item: Item,
@@ -65,17 +65,17 @@ pub(super) struct State {
     pub(super) is_holding: bool,
     /// Segments as they were appended, and the number of the write that did it; an erasure writes them again.
     pub(super) appended: BTreeMap<Key, (u64, Item)>,
-    /// What was appended: `None` for what cannot be decoded.
+    /// Appended events: `None` for a segment that cannot be decoded.
     pub(super) logs: BTreeMap<LogId, Vec<Option<Columns>>>,
     /// Segments that an operator left out.
     pub(super) skipped: BTreeSet<(LogId, u64)>,
     /// The first definitions of releases.
     pub(super) definitions: BTreeMap<String, Definition>,
-    /// What release events said.
+    /// Release events so far.
     pub(super) said: Said,
-    /// What is wrong.
+    /// Violations found.
     pub(super) violations: Vec<String>,
-    /// Whether writes are not judged, where too much is appended for that.
+    /// True if writes are not judged, where too much is appended for that.
     pub(super) is_unjudged: bool,
 }
 
@@ -157,7 +157,7 @@ impl State {
             }
         }
         self.writes += 1;
-        // What an operator leaves out is known before the rollup that moves past it is looked at.
+        // Segments that an operator leaves out are noted before the rollup that moves past them is looked at.
         let letters = writes.iter().filter_map(|write| match write {
             Write::Put(item, _) if item.optional_text("state") == Some("skipped") => {
                 key::parse_dead_letter(&item.key)
@@ -212,7 +212,7 @@ impl State {
     }
 }
 
-/// Whether a key is one of a segment, in whichever partition it stands.
+/// True if a key is one of a segment, in any partition.
 pub(super) fn is_segment(key: &Key) -> bool {
     key::parse_segment(&shown(Item::new(key.clone())).key).is_some()
 }

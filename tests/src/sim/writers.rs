@@ -29,14 +29,14 @@ use super::{
     world::{World, is_segment},
 };
 
-/// How much each service hands over at most: all that it appends.
+/// Maximum bytes that each service hands over: all that it appends.
 const HANDOVER_BYTES: u64 = 1 << 20;
 
-/// How many services there are, and how many batches each of them is sent.
+/// Number of services, and of batches sent to each of them.
 const WRITERS: u64 = 4;
 const BATCHES: u64 = 16;
 
-/// Of how many keys events are, on how many days.
+/// Number of keys that events have, and of their days.
 const KEYS: u64 = 6;
 const DAYS: u64 = 3;
 
@@ -47,29 +47,28 @@ const WRONG_SECONDS: i64 = 40;
 /// One call in so many fails.
 const FAULTS: u64 = 25;
 
-/// How often a batch may be sent before the simulation gives up.
+/// Maximum sends of a batch before the simulation gives up.
 const MAX_TRIES: usize = 500;
 
-/// How much earlier than [`CLOSED_AFTER_SECONDS`] an instant is looked at: what is left for the clock of
-/// who reads.
+/// Seconds before [`CLOSED_AFTER_SECONDS`] at which an instant is looked at: the share of the reader's clock.
 const READER_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// What was wrong.
+    /// Violations found.
     pub violations: Vec<String>,
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: usize,
-    /// How many lanes days got.
+    /// Numbers of lanes that days got.
     pub lanes: BTreeSet<usize>,
-    /// How often a clock that was too far off was refused.
+    /// Number of refusals of a clock that was too far off.
     pub refused: u64,
-    /// How often a service died with a batch in its hands.
+    /// Number of deaths of a service with a batch in its hands.
     pub died: u64,
-    /// How many segments were handed over, and found to be what the table has.
+    /// Number of segments that were handed over, and found to be what the table has.
     pub handed: u64,
-    /// How many events that had been sent count no more, because they were taken back.
+    /// Number of sent events that count no more, because they were taken back.
     pub withdrawn: usize,
     /// Number of keys with another event than their last one, if each batch had a lane of its own.
     pub misplaced_by_batch: usize,
@@ -199,7 +198,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
 }
 
 impl Scene {
-    /// What was handed over is in the table, and is what it packs.
+    /// Checks that segments handed over are in the table, and are what it packs.
     fn check_handed(&self, handover: &Handover) {
         let mut heads = BTreeMap::new();
         for segment in segments(&self.world).expect("segments that can be read") {
@@ -248,7 +247,7 @@ fn segments(world: &World) -> Result<Vec<Segment>> {
     segments.into_iter().map(|stored| Segment::from_item(shown(stored.item.clone()))).collect()
 }
 
-/// What had been appended by an instant.
+/// Segments that had been appended by an instant.
 fn as_of(segments: &[Segment], instant: Timestamp) -> BTreeSet<String> {
     let then = segments.iter().filter(|segment| segment.appended_at <= instant);
     then.map(|segment| format!("{}/{}", segment.log, segment.seq)).collect()
@@ -317,7 +316,7 @@ fn cells(columns: &Columns, row: usize) -> (String, f64) {
     (key.to_owned(), value)
 }
 
-/// What the join picks for each key: of predictions, and of outcomes that judge one.
+/// Predictions and judging outcomes that the join picks for each key.
 fn picked(
     segments: &[(&Segment, Columns)],
     place: impl Fn(&Segment, usize) -> Place,

@@ -1,4 +1,4 @@
-//! What is sent while keys are erased.
+//! Batches sent while keys are erased.
 
 use event::Kind;
 
@@ -26,7 +26,7 @@ pub(in crate::sim) fn key(number: u64) -> String {
     format!("person-{number}")
 }
 
-/// What is only said of a key: in tags and reasons.
+/// Text about a key that must go with it: in tags and reasons.
 pub(in crate::sim) fn secret(key: &str) -> String {
     format!("secret-of-{key}")
 }

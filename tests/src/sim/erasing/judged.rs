@@ -21,7 +21,7 @@ use crate::{
     sim::resolving::{self, Judging},
 };
 
-/// What was sent and acknowledged, and at which closed instants the past is looked at.
+/// Acknowledged batches, and closed instants at which the past is looked at.
 type Asked<'a> = (&'a [Sent], &'a [Timestamp]);
 
 pub(super) async fn judge(
@@ -54,7 +54,7 @@ pub(super) async fn judge(
     Ok(())
 }
 
-/// That each segment is what is left of it as it was appended. All events, without what was erased.
+/// Checks that each segment is its appended form without erased keys. Returns all events, without what was erased.
 fn stored_is_the_rest(segments: &[Both], surrogates: &Surrogates, erasing: &mut Erasing) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     for Both { appended, stored } in segments {
@@ -87,7 +87,7 @@ fn stored_is_the_rest(segments: &[Both], surrogates: &Surrogates, erasing: &mut 
     Ok(all)
 }
 
-/// That no item has an erased key, or what was only said of it.
+/// Checks that no item has an erased key, or a text about one.
 fn says_nothing(scene: &Scene, erasing: &mut Erasing) {
     let begun = lock(&scene.begun);
     let state = scene.world.lock();
@@ -101,8 +101,8 @@ fn says_nothing(scene: &Scene, erasing: &mut Erasing) {
     }
 }
 
-/// That figures by release are to the bit what they were of the events as they were appended, without values that were erased, as of each
-/// instant.
+/// Checks that figures by release are, to the bit, the figures of the events as they were appended (without erased values),
+/// as of each instant.
 fn figures_stay(
     segments: &[Both],
     surrogates: &Surrogates,
@@ -135,7 +135,7 @@ fn figures_stay(
             let evaluated = fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &definitions);
             evaluated
                 .map(|mut evaluation| {
-                    // That keys were erased is said beside them.
+                    // A mark beside them says that keys were erased.
                     evaluation.releases.values_mut().for_each(|release| release.erased = 0);
                     evaluation.to_state()
                 })
@@ -200,7 +200,7 @@ async fn answers(
             erasing.violations.push(format!("{what:?} are marked {found:?}, not {expected:?}"));
         }
     }
-    // Of one key: by the filters of closed days.
+    // A query of one key goes by the filters of closed days.
     let surrogates = lock(&scene.surrogates).clone();
     for (surrogate, _) in surrogates.into_values() {
         let words = Words {
@@ -222,7 +222,7 @@ async fn answers(
     Ok(answers)
 }
 
-/// Whether a line ends with a count of erased events that is not zero.
+/// True if a line ends with a count of erased events that is not zero.
 fn is_marked(line: &str) -> bool {
     line.rsplit(',').next().is_some_and(|count| !["", "0"].contains(&count))
 }

@@ -67,7 +67,7 @@ fn cells(columns: &Columns, row: usize) -> Cells {
     columns.columns.iter().filter_map(cell).collect()
 }
 
-/// What is left of an event.
+/// Returns the rest of an event after erasure; true, if it has an erased key.
 pub(in crate::sim) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
     let Some((surrogate, with_values)) = row.cells.get("key").and_then(|key| surrogates.get(key)) else {
         return (row, false);
@@ -84,7 +84,7 @@ pub(in crate::sim) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, boo
     (row, true)
 }
 
-/// What was predicted, observed and measured.
+/// Columns with predicted, observed and measured values.
 const VALUES: [&str; 3] = ["score", "label", "value"];
 
 /// Predictions or outcomes as if nothing had been erased but values: what was appended under a surrogate, since it had waited, is of its key.
@@ -116,7 +116,7 @@ fn time(row: &Row, name: &str) -> i64 {
     cell(row, name).parse().unwrap_or(i64::MIN)
 }
 
-/// Of each prediction that counts, its key, its score, and the value of the outcome that judges it, in order.
+/// Joins each prediction that counts with the outcome that judges it, in order: its key, its score, and the outcome's value.
 pub(in crate::sim) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
     let mut joined = Vec::new();
     for prediction in standing(rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
@@ -127,7 +127,7 @@ pub(in crate::sim) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
                 && (at.is_empty() || at == cell(prediction, "predicted_at"))
         };
         let outcomes = standing(rows, Kind::Outcomes, &["key", "predicted_at", "observed_at", "day"], false);
-        // Of equal ones the last.
+        // Last of equal outcomes.
         let judge = outcomes.iter().filter(judges).max_by_key(|outcome| time(outcome, "observed_at"));
         let value = judge.map_or("", |outcome| cell(outcome, "value"));
         let of = |name| cell(prediction, name).to_owned();
@@ -143,7 +143,7 @@ pub(in crate::sim) fn of_key(rows: &[Row], key: &str) -> Vec<(String, String, St
     of_key.map(|row| (key.to_owned(), cell(row, "score").to_owned(), String::new())).collect()
 }
 
-/// How many of the predictions that count have erased keys, of each day and release that has some, as lines.
+/// Number of counted predictions with erased keys, of each day and release that has some, as lines.
 pub(in crate::sim) fn erased_predictions(rows: &[Row]) -> Vec<String> {
     let mut counts = BTreeMap::<String, u64>::new();
     let rows: Vec<&Row> = rows.iter().collect();
@@ -155,7 +155,8 @@ pub(in crate::sim) fn erased_predictions(rows: &[Row]) -> Vec<String> {
     counts.into_iter().map(|(of, count)| format!("{of},{count}")).collect()
 }
 
-/// How many events of each day were erased after they were appended, but for those that wait, of the days that have some, as lines.
+/// Number of events of each day that were erased after they were appended, except waiting ones, of the days that have some,
+/// as lines.
 pub(in crate::sim) fn marks(segments: &[Both]) -> Vec<String> {
     let mut counts = BTreeMap::<Day, u64>::new();
     for stored in segments.iter().filter_map(|both| both.stored.as_ref()) {

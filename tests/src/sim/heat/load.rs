@@ -1,10 +1,10 @@
-//! What is asked of the services, and what came of it.
+//! Load on the services, and its results.
 
 use std::collections::BTreeMap;
 
 use super::Limits;
 
-/// What is asked of the services.
+/// Load on the services.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Over how many lanes each day and kind is spread.
@@ -13,7 +13,7 @@ pub struct Load {
     pub rows_per_second: u64,
     /// Predictions of a batch.
     pub batch: u64,
-    /// How many clients send them, over how many ingest services.
+    /// Number of clients that send them.
     pub clients: u64,
     /// The number of services.
     pub services: u64,
@@ -21,11 +21,11 @@ pub struct Load {
     pub seconds: u64,
     /// After how many seconds the day of the predictions ends and the next one begins.
     pub midnight: u64,
-    /// What a partition takes.
+    /// Limits of a partition.
     pub limits: Limits,
 }
 
-/// What came of some seconds.
+/// Results of some seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Span {
     /// Predictions that were stored.
@@ -34,23 +34,23 @@ pub struct Span {
     pub throttled: u64,
     /// Batches that were refused, and sent again.
     pub refused: u64,
-    /// How many partitions there were in the end.
+    /// Number of partitions in the end.
     pub partitions: usize,
 }
 
-/// What came of a load.
+/// Results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Heated {
-    /// What is wrong; nothing, if all is well.
+    /// Violations; none, if all is well.
     pub violations: Vec<String>,
     /// By ten seconds.
     pub spans: Vec<Span>,
-    /// How long half and 99 of 100 of the batches took until they were stored, in milliseconds.
+    /// Median and 99th percentile of the milliseconds until a batch was stored.
     pub millis: [u64; 2],
     /// Requests that were throttled, by what their partition keys hold.
     pub throttled: BTreeMap<String, u64>,
     /// Write units by what the partition keys hold.
     pub written: BTreeMap<String, f64>,
-    /// How many seconds after the last append the projector had folded all.
+    /// Seconds from the last append until the projector had folded all.
     pub caught_up: Option<u64>,
 }

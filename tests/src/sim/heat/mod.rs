@@ -43,7 +43,7 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// After how long a client sends a batch again that was refused.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a span is, in seconds.
+/// Length of a span, in seconds.
 pub const SPAN: u64 = 10;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ struct Heat {
     spans: Vec<Span>,
 }
 
-/// What several processes have in common: the partitions, and what is counted.
+/// State that several processes share: the partitions, and the counts.
 #[derive(Debug)]
 struct Shared {
     heat: Mutex<Heat>,
@@ -78,7 +78,7 @@ impl Shared {
     }
 }
 
-/// What a partition key holds, without ids: `w#<id>/day` is `day`.
+/// Contents of a partition key, without ids: `w#<id>/day` is `day`.
 fn holds(pk: &str) -> String {
     let rest = pk.split_once('/').map_or(pk, |(_, rest)| rest);
     rest.split(['/', '#']).next().unwrap_or(rest).to_owned()
@@ -133,7 +133,7 @@ impl Throttled {
 }
 
 impl Layer for Throttled {
-    /// What is read, whose size is known when it was.
+    /// Key of a read, whose size is known afterwards.
     type Kept = Option<Key>;
     const ONE_BY_ONE: bool = true;
 
@@ -198,7 +198,7 @@ async fn register(catalog: &Catalog, now: Timestamp, Load { lanes, .. }: Load) -
     Ok(workspace)
 }
 
-/// Those of the projector.
+/// Options of the projector.
 fn options(world: &World) -> Options {
     Options {
         worker: "p".into(),
@@ -310,7 +310,7 @@ async fn send(scene: Arc<Scene>, service: Arc<Ingest>, client: u64) -> u64 {
 
 /// Waits until the projector has folded all; returns after how many seconds, or nothing when that takes an hour.
 async fn catch_up(world: &World, scene: &Scene) -> Result<Option<u64>> {
-    // Who looks is not throttled.
+    // Reads of the observer are not throttled.
     let looks = Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None);
     let looks: Arc<dyn Table> = Store::over(Arc::new(looks));
     let catalog = Catalog::new(Arc::clone(&looks));
@@ -341,7 +341,7 @@ impl Scene {
         (first..first + self.load.batch).map(row).collect()
     }
 
-    /// Whether another number of predictions is in the log than were acknowledged.
+    /// Compares the predictions in the log with the acknowledged ones; a violation, if their numbers differ.
     fn misses(&self, stored: u64) -> Result<Option<String>> {
         let state = self.world.lock();
         let mut found = 0;

@@ -1,11 +1,11 @@
 //! The partitions of a table on DynamoDB, as far as they throttle.
 //!
-//! What is modelled is what Amazon has written down: a partition takes 1,000 write units and 3,000 read units a second, and
-//! nothing above that; a new table on demand has four partitions, over which partition keys are spread by a hash; items of one
-//! partition key may be spread over several partitions by ranges of the sort key ("Burst and adaptive capacity", "Best
-//! practices for partition keys", DynamoDB Developer Guide). When a partition that is hot is split, and where, is not written down:
-//! here it is after it was throttled for so long, where half of its last writes are on either side. A partition whose last
-//! writes are all of one item is not split. Capacity that was not used is not kept.
+//! Modelled are the documented limits: a partition takes 1,000 write units and 3,000 read units a second, and nothing above
+//! that; a new table on demand has four partitions, over which partition keys are spread by a hash; items of one partition
+//! key may be spread over several partitions by ranges of the sort key ("Burst and adaptive capacity", "Best practices for
+//! partition keys", DynamoDB Developer Guide). Amazon does not document when and where a hot partition is split: here it is
+//! after it was throttled for so long, where half of its last writes are on either side. A partition whose last writes are
+//! all of one item is not split. Unused capacity is not kept.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,26 +15,26 @@ use std::{
 
 use table::Key;
 
-/// How many of the last writes of a partition are looked at when it is split.
+/// Number of last writes of a partition that decide where it is split.
 const LAST: usize = 512;
 
 /// After so long without a throttled request a partition is no longer hot.
 const COOL: Duration = Duration::from_secs(10);
 
-/// What a partition takes.
+/// Limits of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Write units a second.
     pub writes: f64,
     /// Read units a second.
     pub reads: f64,
-    /// How many partitions there are at first.
+    /// Number of partitions at first.
     pub partitions: u64,
     /// For how long one is throttled before it is split.
     pub split_after: Duration,
 }
 
-/// What a request costs.
+/// Cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Units {
     /// Read units.
@@ -59,7 +59,7 @@ impl Bucket {
         Self { level: rate, rate, at }
     }
 
-    /// Whether there is something left. What is taken then may be more, which later ones wait for.
+    /// True if some units are left. More may then be taken, which later requests wait for.
     fn has_some(&mut self, now: Duration) -> bool {
         let flown = now.saturating_sub(self.at).as_secs_f64() * self.rate;
         (self.level, self.at) = ((self.level + flown).min(self.rate), self.at.max(now));
@@ -107,7 +107,7 @@ pub struct Partitions {
     limits: Limits,
     /// By the place from which on each is.
     starts: BTreeMap<Place, Partition>,
-    /// How many were split.
+    /// Number of splits.
     pub splits: u64,
 }
 
@@ -118,7 +118,7 @@ fn place(key: &Key) -> Place {
 }
 
 impl Partitions {
-    /// Those of a new table.
+    /// Partitions of a new table.
     pub fn new(limits: Limits) -> Self {
         let width = u64::MAX / limits.partitions;
         let starts = (0..limits.partitions).map(|number| (number * width, String::new()));
@@ -126,7 +126,7 @@ impl Partitions {
         Self { limits, starts, splits: 0 }
     }
 
-    /// How many there are.
+    /// Number of partitions.
     pub fn count(&self) -> usize {
         self.starts.len()
     }
@@ -135,7 +135,7 @@ impl Partitions {
         self.starts.range_mut(..=place).next_back()
     }
 
-    /// Whether a request for an item is let through; one that is not makes its partition hot, and may split it.
+    /// Lets a request for an item through, or refuses it: a refusal makes its partition hot, and may split it.
     pub fn lets_through(&mut self, key: &Key, units: Units, now: Duration) -> bool {
         let place = place(key);
         let Some((start, partition)) = self.of(&place) else { return true };
@@ -190,7 +190,7 @@ mod tests {
     const LIMITS: Limits =
         Limits { writes: 100.0, reads: 300.0, partitions: 4, split_after: Duration::from_secs(60) };
 
-    /// How many units a second get through in each of some minutes, when more is wanted of keys, one after the other.
+    /// Units a second that get through in each of some minutes, when more is wanted of keys, one after the other.
     fn written(partitions: &mut Partitions, minutes: u64, key: impl Fn(u64) -> Key) -> Vec<f64> {
         let mut rates = Vec::new();
         let mut number = 0;

@@ -1,4 +1,4 @@
-//! What is appended, and what an operator makes of segments that are refused.
+//! Appends, and an operator's answers to segments that are refused.
 
 use std::sync::Arc;
 
@@ -82,8 +82,8 @@ pub(in crate::sim) fn events(log: &LogId, at: usize, rows: usize) -> Columns {
     events_of(log, at, rows, 1)
 }
 
-/// The same by several releases. Some segments send again what stands two segments before, and take every other row of it
-/// back.
+/// Makes events of several releases. Some segments send again what stands two segments before, and take every other row of
+/// it back.
 fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
     if at % 7 == 5 {
         let mut again = new_events_of(log, at - 2, rows, releases);

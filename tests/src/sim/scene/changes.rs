@@ -19,10 +19,10 @@ use tokio::time::sleep;
 use super::Scene;
 use crate::sim::{ops::Change, world::Promoted};
 
-/// How often a client of the catalog tries again.
+/// Maximum tries of a client of the catalog.
 const MAX_TRIES: usize = 500;
 
-/// How long it waits in between.
+/// Wait between two tries.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// Where releases are live.
@@ -32,7 +32,7 @@ pub(in crate::sim) const ENVIRONMENT: &str = "production";
 pub(super) const MODEL: &str = "m";
 pub(super) const SPARE: &str = "spare";
 
-/// What the catalog should hold.
+/// Expected names in the catalog.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// A model that has no release, and its name.
@@ -220,8 +220,8 @@ impl Scene {
     }
 }
 
-/// How a release is judged from a day on. The threshold also says what is named: the label, the threshold, costs, splits and
-/// figures of its own, which another one takes away.
+/// Makes a definition from a day on. The bits of the threshold also select what it names: the label, the threshold, costs,
+/// splits and figures of its own, which another one takes away.
 fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange {
     let has = |part: u64| threshold & part > 0;
     let nothing = || Some(NOTHING.to_owned());

@@ -11,24 +11,24 @@ use tokio::{task::JoinHandle, time::sleep};
 use super::{FAULTS, RunReport, Scene, runtime};
 use crate::sim::{Op, ops};
 
-/// How many times as many segments are appended as the operations say: few are not merged.
+/// Factor on the number of appended segments: few are not merged.
 const MORE: u64 = 8;
 
-/// How many workers merge, beside the projectors.
+/// Number of workers that merge, beside the projectors.
 const WORKERS: usize = 2;
 
-/// How long a worker waits before it looks again, and how long there is time in the end until all is merged.
+/// Wait of a worker between two looks, and time in the end until all is merged.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const AT_LAST: Duration = Duration::from_secs(600);
 
-/// What came of a run in which small segments were merged.
+/// Result of a run in which small segments were merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// What came of all else.
+    /// Results besides the merges.
     pub report: RunReport,
-    /// How many items hold several segments in the end.
+    /// Number of items that hold several segments in the end.
     pub merged: usize,
-    /// How many segments have no item of their own any more.
+    /// Number of segments that have no item of their own any more.
     pub gone: usize,
 }
 
@@ -115,7 +115,7 @@ impl Scene {
         Ok(())
     }
 
-    /// How many items hold several segments, and how many segments have none of their own.
+    /// Number of items that hold several segments, and number of segments without an item of their own.
     fn stored(&self) -> (usize, usize) {
         let state = self.world.lock();
         let spans = || state.items.values().filter_map(|stored| merged::span(&stored.item));

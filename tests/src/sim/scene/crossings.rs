@@ -25,32 +25,32 @@ use crate::{
     sim::random::Random,
 };
 
-/// How many rules there are. Each fires in another minute of the virtual time.
+/// Number of rules. Each fires in another minute of the virtual time.
 const RULES: usize = 4;
 
 /// To whom it is posted.
 const WEBHOOKS: [&str; 2] = ["chat", "ops"];
 
-/// How many things happen, and how long it is in between at most.
+/// Number of operations, and the longest pause between two.
 const OPS: u64 = 24;
 const MAX_MILLIS: u64 = 25_000;
 
-/// How long it may take until all is posted, once nothing fails any more: the waits between the tries that failed.
+/// Time until all is posted once nothing fails any more: the waits between the tries that failed.
 const PATIENCE: Duration = Duration::from_secs(3 * 60 * 60);
 
-/// How often it is looked.
+/// Interval between looks.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crossed {
-    /// What was wrong; nothing, if all is well.
+    /// Violations; none, if all is well.
     pub violations: Vec<String>,
     /// Parcels that came to a receiver, those included that came again.
     pub came: usize,
     /// Parcels that came again.
     pub repeated: usize,
-    /// How often a lease changed its owner.
+    /// Number of times that a lease changed its owner.
     pub taken: u64,
 }
 
@@ -132,7 +132,7 @@ impl Scene {
         let (workspace, clock, receiver) = (self.workspace.clone(), self.clock.clone(), Arc::clone(receiver));
         tokio::spawn(async move {
             let catalog = Catalog::new(Arc::clone(&table));
-            // What fails is left to those that come later.
+            // Failures are left to later judges and couriers.
             _ = judge(&*table, &catalog, &workspace, clock.now()).await;
             _ = deliver(&*table, &catalog, &*receiver, &clock).await;
         })

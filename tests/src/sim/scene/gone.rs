@@ -21,27 +21,27 @@ use super::{Op, Planted, RunReport, Scene, ops, runtime};
 /// The most bytes of an item of an evaluation: two releases or three fit.
 const ITEM_BYTES: usize = 2_400;
 
-/// How many releases are predicted by.
+/// Number of releases that predict.
 const RELEASES: usize = 5;
 
 /// For how many days after their own events are kept: those of the first day have expired, of the second not.
 const KEPT_DAYS: u32 = 7;
 
-/// How often it is tried to delete, and how long it is waited in between: a day waits until it is projected.
+/// Maximum tries of a deletion, and the wait between two: a day waits until it is projected.
 const TRIES: usize = 60;
 const WAIT: Duration = Duration::from_millis(200);
 
 /// The day that expires.
 pub(super) const EXPIRES: &str = "2026-06-01";
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// As of any run.
     pub outcome: RunReport,
-    /// Whether the day was marked.
+    /// True if the day was marked.
     pub expired: bool,
-    /// How many items evaluations had, without their heads.
+    /// Number of items of evaluations, without their heads.
     pub parts: usize,
 }
 
@@ -106,7 +106,7 @@ impl Scene {
     }
 }
 
-/// Whether the day is gone.
+/// True if the day is gone.
 async fn sweep(table: &Arc<dyn Table>, workspace: &Id, clock: &Clock) -> Result<bool> {
     let (catalog, now) = (Catalog::new(Arc::clone(table)), clock.now());
     if catalog.retention(workspace).await?.days != Some(KEPT_DAYS) {

@@ -11,14 +11,14 @@ use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 use super::{Scene, ops::PROCESSES};
 use crate::sim::process::Gate;
 
-/// How long a heartbeat lasts, and how long it is between two sweeps.
+/// Duration of a heartbeat, and interval between two sweeps.
 const PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
 
-/// How long a day that grows a little rests between folds.
+/// Rest of a day that grows a little between folds.
 const REST: Duration = Duration::from_secs(5);
 
-/// How much is handed over to a projector at most: some twenty segments, so that now and then there is no room.
+/// Maximum bytes handed over to a projector: some twenty segments, so that now and then there is no room.
 const HANDOVER_BYTES: u64 = 32 * 1024;
 
 /// A projector that was started.

@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use super::{RunReport, Scene};
 use crate::sim::world::State;
 
-/// How long it may take until all is written when no change was lost in silence: no sweep comes by.
+/// Time until all is written when no change was lost in silence: no sweep comes by.
 const PROMPT: Duration = Duration::from_secs(100);
 
 /// And when one was: the next sweep and the one after it.
 const PATIENT: Duration = Duration::from_secs(800);
 
-/// How often it is looked.
+/// Interval between looks.
 const LOOK: Duration = Duration::from_millis(250);
 
 impl Scene {
@@ -57,8 +57,7 @@ impl Scene {
 }
 
 impl State {
-    /// What came of it, if it is over: nothing is `left` or unfinished, it is too late, or something is
-    /// wrong.
+    /// Report of the run, if it is over: nothing is `left` or unfinished, it is too late, or something is wrong.
     fn settled(&mut self, left: Option<String>, is_late: bool) -> Option<RunReport> {
         let unfinished = if left.is_some() { Vec::new() } else { self.unfinished() };
         let is_done = left.is_none() && unfinished.is_empty();

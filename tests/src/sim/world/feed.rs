@@ -19,7 +19,7 @@ const MAX_SHARDS: usize = 9;
 pub(super) struct Told {
     parent: Option<usize>,
     entries: Vec<Key>,
-    /// How many of them are trimmed.
+    /// Number of trimmed changes.
     trimmed: usize,
     children: Option<[usize; 2]>,
 }

@@ -1,5 +1,5 @@
-//! What must hold: of every write of a projector, and of all of them once everything should be written. It is told
-//! by the list of everything that was ever appended.
+//! Conditions on every write of a projector, and on all of them once everything should be written. The list of everything
+//! that was ever appended decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ use super::{State, whole};
 type Folded<'a> = (Kind, Place, &'a Columns);
 
 impl State {
-    /// What must hold of every write of a projector.
+    /// Checks a write of a projector.
     pub(super) fn check(&self, before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
         if key::parse_lease(&item.key).is_some() {
             return check_lease(before, item);
@@ -99,7 +99,7 @@ impl State {
                 let splits = from(Key::new(item.key.pk.clone(), first.clone()));
                 let splits = splits.take_while(|part| part.key.sk.starts_with(&first));
                 let found = evaluated::with_splits(found, splits).map_err(told)?;
-                // Of a version that another one has taken the place of, parts are deleted first; its head goes next.
+                // Parts of a replaced version are deleted first; its head goes next.
                 if matches!(found, Found::Torn(_)) && self.is_left(&workspace, day, &item.key) {
                     return Ok(());
                 }
@@ -117,7 +117,7 @@ impl State {
         self.items.get(&key::active(workspace)).map_or(0, |stored| whole(&stored.item, "version"))
     }
 
-    /// Whether this is the key of an evaluation of a version of projections before the active one.
+    /// True if a key is that of an evaluation of a version of projections before the active one.
     fn is_left(&self, workspace: &event::Id, day: event::Day, head: &Key) -> bool {
         (1..self.active(workspace)).any(|version| key::evaluation(workspace, version as u32, day) == *head)
     }
@@ -133,7 +133,7 @@ impl State {
             Some(self.logs.get(&log)?.iter().take(*last as usize))
         });
         let segments: Vec<&Option<Columns>> = known.flatten().collect();
-        // Of a version that another one has taken the place of, parts are deleted first; its heads go next.
+        // Parts of a replaced version are deleted first; its heads go next.
         if head.parts == 0 || i64::from(of.version) < self.active(&workspace) {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl State {
             for (seq, segment) in (1..=*last).zip(segments) {
                 match segment {
                     Some(columns) => prefix.push((log.kind, Place::of(log.lane, seq), columns)),
-                    // Whether an operator left it out is checked against the dead letters.
+                    // A segment that an operator left out is checked against the dead letters.
                     None if self.is_left_out(&log, seq) => {}
                     None => return Err(format!("segment {seq} of {log} cannot be decoded, but is folded")),
                 }
@@ -277,7 +277,7 @@ impl State {
         applied.is_some_and(|stored| stored.applied.keys().any(|name| name.starts_with('p')))
     }
 
-    /// Whether a segment with features is folded of the day of a log.
+    /// True if a segment with features is folded of the day of a log.
     fn has_features(&self, log: &LogId, version: u32) -> bool {
         let rollup = self.items.get(&key::rollup(&log.workspace, version, log.day));
         let applied = rollup.and_then(|stored| Projected::applied_of(&stored.item).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What release events said, and whether that is what is recorded of it.
+//! Release events, compared with what is recorded of them.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::sim::scene::ENVIRONMENT;
 /// All that was said.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Said {
-    /// How releases are judged, by the place of the event.
+    /// Definitions of releases, by the place of the event.
     pub(in crate::sim) defined: BTreeMap<(LogId, u64), (String, DefinitionChange)>,
-    /// Those of them that were recorded, in the order of their numbers.
+    /// Recorded definitions, in the order of their numbers.
     recorded: Vec<(LogId, u64)>,
-    /// What went live and what did no more.
+    /// Releases that went live, or stopped being live.
     pub(in crate::sim) promoted: Vec<Promoted>,
 }
 
@@ -34,7 +34,7 @@ pub(in crate::sim) struct Promoted {
 }
 
 impl Said {
-    /// How many definitions are recorded.
+    /// Number of recorded definitions.
     pub(in crate::sim) fn recorded(&self) -> usize {
         self.recorded.len()
     }
@@ -45,7 +45,7 @@ impl Said {
         known.filter(move |(_, _, (_, change))| change.from.is_none_or(|from| from <= day))
     }
 
-    /// What is wrong with a definition that is recorded.
+    /// Checks a recorded definition.
     fn check(&self, number: u64, log: LogId, item: &Item) -> Result<(LogId, u64), String> {
         if number != self.recorded.len() as u64 + 1 {
             return Err(format!("{} definitions are recorded before it", self.recorded.len()));
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// How releases are judged on a day, by what an evaluation that covers `applied` knew.
+    /// Definitions of releases on a day that an evaluation knew which covers `applied`.
     pub(super) fn judged_by(&self, day: Day, applied: &Applied) -> BTreeMap<String, Definition> {
         let known = applied.get(DEFINED).copied().unwrap_or(0);
         let mut said: Vec<_> = self
@@ -114,14 +114,14 @@ impl State {
         by
     }
 
-    /// What is not recorded of the release events in a log up to a segment.
+    /// Release events of a log up to a segment that are not recorded.
     pub(super) fn unrecorded(&self, log: &LogId, until: u64) -> Vec<String> {
         let of_log = self.said.defined.keys().filter(|(of, seq)| of == log && *seq < until);
         let missing = of_log.filter(|place| !self.said.recorded.contains(place));
         missing.map(|(log, seq)| format!("{log}: the definition of segment {seq} is not recorded")).collect()
     }
 
-    /// What an evaluation of a day lacks of the definitions, unless its events are gone.
+    /// Definitions that an evaluation of a day lacks, unless its events are gone.
     pub(super) fn undefined(&self, workspace: &Id, day: Day, evaluation: &Applied) -> Option<String> {
         if self.items.contains_key(&key::expired(workspace, day)) {
             return None;
@@ -131,7 +131,7 @@ impl State {
         (known != last).then(|| format!("the evaluation of {day} knows {known} definitions of {last}"))
     }
 
-    /// What is live is what the last event of each model says.
+    /// Checks that the live releases are the ones that the last event of each model names.
     pub(super) fn not_live(&self, workspace: &Id) -> Option<String> {
         let mut promoted = self.said.promoted.clone();
         promoted.sort_by_key(|one| one.at);
