@@ -1,4 +1,4 @@
-//! Pending outcomes: the ones that wait, and the decisions about the others.
+//! Pending outcomes: the ones that wait, and decisions about all other ones.
 //!
 //! **Decisions are the truth.** They are numbered without gaps for each segment of pending outcomes. Each is put under the
 //! condition that its number is free, by a writer that knows all before it. So each outcome is decided once, and a decision

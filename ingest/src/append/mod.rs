@@ -103,7 +103,7 @@ pub struct Receipt {
     pub days: BTreeMap<Day, usize>,
     /// Number of its events that wait for the predictions that they judge.
     pub pending: usize,
-    /// Number of its events that this call stored; the others had been stored before.
+    /// Number of its events that this call stored; all other events had been stored before.
     pub appended: usize,
     /// True if all of the batch had been stored before.
     pub replayed: bool,

@@ -146,7 +146,7 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Pack
             segments.extend(if ready.is_empty() { pack_alone(log, entry, *first)? } else { ready });
             continue;
         }
-        // A column that only some of the entries have would hold as many nulls as the others have rows.
+        // A column that only some of the entries have would hold as many nulls as all other entries have rows.
         let fits = |group: &&mut Group<'_>| {
             let first = group.entries[0];
             group.rows + rows <= MAX_SEGMENT_ROWS
