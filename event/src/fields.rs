@@ -97,7 +97,7 @@ pub enum Erased {
     Never,
     /// Always: it is free text, or identifies an individual.
     WithKey,
-    /// If the values are erased as well: a number or a class that figures are computed from.
+    /// With the values: it is a number or a class that figures are computed from.
     WithValues,
 }
 

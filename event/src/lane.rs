@@ -14,8 +14,8 @@ use crate::{Column, Columns, Kind};
 /// Maximum number of lanes.
 pub const MAX_LANES: u8 = 16;
 
-/// Where a segment stands among those of its day and kind. What has the greater place is later; events of
-/// one segment are in the order of its rows.
+/// Place of a segment among those of its day and kind. A greater place is later; events of one segment are in the order of
+/// its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The lane.
@@ -68,13 +68,13 @@ pub const BREAKDOWN_BUCKETS: u32 = 256;
 /// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
-    /// By release.
+    /// Releases.
     Release,
-    /// By metric.
+    /// Metrics.
     Metric,
-    /// By tag.
+    /// Tags.
     Tag,
-    /// By feature. These items are folded separately from the rest, and less often.
+    /// Features. These items are folded separately from the rest, and less often.
     Feature,
 }
 
