@@ -77,7 +77,7 @@ pub fn needs(kind: Kind, column: &str) -> bool {
 pub struct Evaluation {
     /// Results by release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
-    /// By the values of the splits that releases declare.
+    /// Results by the values of the splits that releases declare.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: Splits,
     /// Outcomes that say something of the day, each as often as it was sent.

@@ -30,7 +30,7 @@ impl Statistic {
 /// Reader of a figure of numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum StatisticGetter {
-    /// From their count, sums and extremes.
+    /// Statistic of their count, sums and extremes.
     Numbers(fn(&NumberRollup) -> f64),
     /// The quantile of this share, where there is a sketch.
     Quantile(f64),
