@@ -30,7 +30,7 @@ const MIN_DOUBTED: usize = 20;
 /// Maximum number of labels that a warning names.
 const MAX_NAMED: usize = 5;
 
-/// Up to so many releases are defined by one batch.
+/// Maximum number of releases defined by one batch.
 const MAX_AT_ONCE: usize = 5_000;
 
 /// Refuses a definition without any.

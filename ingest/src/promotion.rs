@@ -100,7 +100,7 @@ impl Ingest {
         Ok(issues)
     }
 
-    /// Why an event is refused, which is recorded.
+    /// Records the refusal of an event, and returns its reason.
     async fn refused(
         &self,
         workspace: &Id,

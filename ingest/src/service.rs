@@ -30,13 +30,13 @@ use crate::{
     runs,
 };
 
-/// Why a batch was not stored.
+/// Reason why a batch was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// Something is wrong with the request.
+    /// Flaw of the request.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Something is wrong below.
+    /// Failure of the store.
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -66,8 +66,7 @@ pub struct Ingest {
     body_within: Duration,
 }
 
-/// Up to so many release events of a batch are recorded as live by who appends them, not only later by
-/// the projector.
+/// Maximum number of release events of a batch that ingest itself records as live, and not only the projector later.
 const MAX_RECORDED_ROWS: usize = 100;
 
 impl Ingest {

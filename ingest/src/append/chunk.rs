@@ -35,7 +35,7 @@ const GROUP_DAYS: i32 = 256;
 /// The group of the rows that name no day. No day is in it.
 const WAITING: i32 = i32::MAX;
 
-/// For the marker of a chunk, which others change who import the same file.
+/// Retries of writes of a chunk's marker, which other imports of the same file change.
 const TRIED: Policy<'static> =
     Policy { kind: ErrorKind::Unavailable, ..Policy::of(&"what is stored of this file") };
 
@@ -46,7 +46,7 @@ pub struct ChunkRows<'a> {
     pub origin: &'a Origin,
     /// All rows that could be read.
     pub batch: &'a Batch,
-    /// Which of them are to be stored.
+    /// Rows to store.
     pub good: &'a [usize],
 }
 
@@ -58,7 +58,7 @@ struct Marker {
     taken: BTreeSet<u32>,
 }
 
-/// Where a marker is, and what for.
+/// Key of a marker.
 struct ChunkMarker<'a> {
     workspace: &'a Id,
     kind: Kind,

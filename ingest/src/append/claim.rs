@@ -21,13 +21,13 @@ pub(super) struct Claim {
     pub(super) digest: String,
     /// Number of events.
     pub(super) rows: usize,
-    /// When the key was used first.
+    /// Time of the key's first use.
     pub(super) claimed_at: Timestamp,
     /// True once all events are known to be stored.
     pub(super) is_done: bool,
     /// True if the claim is never forgotten.
     pub(super) is_forever: bool,
-    /// For each log of the batch, a segment that stands before any of its own.
+    /// Segment of each log of the batch that stands before any of its own.
     pub(super) after: BTreeMap<LogId, u64>,
 }
 
@@ -139,7 +139,7 @@ impl Claims<'_> {
     }
 }
 
-/// For each log a segment, as an attribute.
+/// Encodes the segment of each log as an attribute.
 pub(super) fn after_to_item(after: &BTreeMap<LogId, u64>) -> BTreeMap<String, Value> {
     after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64))).collect()
 }

@@ -74,7 +74,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Number of logs of one batch that are appended to side by side.
 const MAX_LOGS_AT_ONCE: usize = 32;
 
-/// From how many events on a batch is worked on away from the threads that serve.
+/// Number of events from which on a batch is worked on away from the threads that serve.
 const BLOCKING_ROWS: usize = 500;
 
 /// Time for which a batch is protected from being counted twice.
@@ -107,7 +107,8 @@ pub struct Receipt {
     pub appended: usize,
     /// True if all of the batch had been stored before.
     pub replayed: bool,
-    /// From when on some of the events count as known that were stated to be known earlier: their log has others that were known then.
+    /// Time at which events count as known that were stated to be known earlier: their log has other events that were known
+    /// then.
     pub known_later: Option<Timestamp>,
 }
 
@@ -165,7 +166,7 @@ pub struct Appender {
 #[derive(Debug, Default)]
 struct Logs {
     known: HashMap<LogId, Arc<Log>>,
-    /// When the logs that were not in use were last forgotten.
+    /// Time of the last sweep that forgot unused logs.
     swept: Option<Instant>,
 }
 
@@ -375,7 +376,7 @@ impl Appender {
         }
     }
 
-    /// For each log that a new batch goes to, a segment that stands before any of the batch.
+    /// Returns a segment of each log that a new batch goes to, which stands before any of the batch.
     async fn bounds(&self, dealt: &[Dealt]) -> Result<BTreeMap<LogId, u64>> {
         let mut bounds = BTreeMap::new();
         for dealt in dealt.chunks(MAX_LOGS_AT_ONCE) {

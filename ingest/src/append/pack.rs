@@ -1,4 +1,4 @@
-//! From parts of batches to segments: small ones share a segment, a large one fills its own.
+//! Packing of parts of batches into segments: small ones share a segment, a large one fills its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ const MAX_PACKED: usize = 8;
 /// Size of a batch above which the columns of its segments are not kept beside it.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
-/// Where in a log a batch may be already.
+/// Part of a log that may have a batch already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Behind this segment: so says its claim.
@@ -42,13 +42,13 @@ pub(super) struct Entry {
     pub(super) batch: BatchId,
     /// Its rows.
     pub(super) columns: Arc<Columns>,
-    /// Where it may be already.
+    /// Part of the log that may have it already.
     pub(super) look: Look,
     /// Index of each row in its chunk of a file, ascending; `None` for other batches.
     pub(super) indexes: Option<Vec<u32>>,
-    /// In whose name it is appended.
+    /// Author of the append.
     author: Arc<Author>,
-    /// When its events were known, if that is stated.
+    /// Time at which its events were known, if that is stated.
     known_at: Option<Timestamp>,
     /// True if it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
     pub(super) is_assumed: bool,

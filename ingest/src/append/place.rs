@@ -1,4 +1,4 @@
-//! In which logs the events of a batch belong: each day and kind has its lanes, and each key its lane.
+//! Logs of the events of a batch: each day and kind has its lanes, and each key its lane.
 
 use std::{
     collections::HashMap,
@@ -40,7 +40,7 @@ pub(super) struct Places {
     table: Arc<dyn Table>,
     times: Times,
     meters: Arc<Meters>,
-    /// By lane 0.
+    /// Known lane counts, by lane 0.
     known: Mutex<HashMap<LogId, u8>>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Sorted {
     pub(crate) good: Option<Batch>,
     /// The number of each bad row and what is wrong with it, in order.
     pub(crate) bad: Vec<(u64, Vec<RowProblem>)>,
-    /// When each good row was known, if the file says it.
+    /// Time at which each good row was known, if the file says it.
     pub(crate) known_at: Vec<Timestamp>,
 }
 

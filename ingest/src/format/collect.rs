@@ -1,5 +1,4 @@
-//! Where the rows of a row format go: into the builder of a request, or, for a file, into one chunk
-//! after the other.
+//! Destination of the rows of a row format: the builder of a request, or, for a file, one chunk after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,7 +29,7 @@ pub struct Chunk {
     pub origin: Origin,
     /// Its good rows; `None` when there is none.
     pub batch: Option<Batch>,
-    /// When each of these was known, if the file says it.
+    /// Time at which each of these was known, if the file says it.
     pub known_at: Vec<Timestamp>,
     /// The number of each bad row, from 1 (in NDJSON its line), and the first few of its errors.
     pub bad: Vec<(u64, Vec<RowProblem>)>,

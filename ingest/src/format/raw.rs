@@ -27,7 +27,7 @@ const SCHEME: &[u8] = b"almanac chunk 1\n";
 /// Number of bytes given to a hash at once.
 const STEP_BYTES: usize = 8 * 1024;
 
-/// Where a part of a file stands in it, and what it is known by.
+/// Position of a part of a file in it, and its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The digest of its bytes.
@@ -51,7 +51,7 @@ pub(crate) struct Raw {
     first: Option<u64>,
     texts: Sha256,
     step: Vec<u8>,
-    /// By name and the type of its values.
+    /// Digests of columns, by name and type of their values.
     columns: BTreeMap<(String, String), Sha256>,
 }
 

@@ -209,8 +209,8 @@ async fn store(
     Ok(created(&receipt, &warnings))
 }
 
-/// In whose name a batch is appended: that of the caller, with the source that the request names, and when the events were known if an
-/// administrator states it.
+/// Returns the author of a batch: the caller, with the source that the request names, and the time at which the events were
+/// known if an administrator states it.
 fn author(headers: &HeaderMap, asker: Option<&Asker>) -> Result<Arc<Author>, Problem> {
     let mut author = current();
     if let Some(source) = once(headers, &ALMANAC_SOURCE)? {

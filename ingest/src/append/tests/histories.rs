@@ -13,7 +13,7 @@ const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const ROWS: usize = 2;
 const CONTENTS: usize = 2;
 
-/// By what a batch is named.
+/// Name of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Name {
     Key(usize),
@@ -62,13 +62,13 @@ struct Oracle {
     now: i64,
     counts: Counts,
     keys: [Option<Used>; 2],
-    /// When the rows of a content and day were stored without a key.
+    /// Times at which the rows of a content and day were stored without a key.
     lately: [[Option<i64>; 2]; CONTENTS],
     taken: [[bool; 2]; CONTENTS],
 }
 
 impl Oracle {
-    /// Which days of a batch must be stored now; `None`, when it must be refused.
+    /// Returns the days of a batch that must be stored now; `None`, when it must be refused.
     fn expected(&mut self, name: Name, content: usize, claims: bool) -> Option<[bool; 2]> {
         Some(match name {
             Name::Nothing => [true; 2],
