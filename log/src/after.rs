@@ -15,21 +15,21 @@ pub const BEGIN: &str = "begin";
 /// The version of the text.
 const VERSION: u8 = 1;
 
-/// Where a page of events begins.
+/// Start of a page of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     /// With the first event.
     Beginning,
-    /// Where an earlier page ended.
+    /// End of an earlier page.
     Page(Box<PageEnd>),
 }
 
-/// Where a page ended.
+/// End of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageEnd {
     /// Read version of all pages.
     pub cut: Arc<Cut>,
-    /// When the first page was asked for.
+    /// Time of the request for the first page.
     pub asked_at: Timestamp,
     /// The checksum of the request, which is the same for all pages.
     pub request: u32,
@@ -42,7 +42,7 @@ pub struct PageEnd {
 }
 
 impl After {
-    /// When the first page was asked for: until then windows go whose length is named.
+    /// Time of the request for the first page: windows of a named length end then.
     pub fn asked_at(&self) -> Option<Timestamp> {
         match self {
             Self::Beginning => None,

@@ -66,7 +66,7 @@ impl Bell {
 }
 
 impl Ear {
-    /// Which segments may have come since this was asked last: the last one of each log.
+    /// Segments that may have come since the last call: the last one of each log.
     pub fn heard(&self) -> Heads {
         std::mem::take(&mut *lock(&self.rung))
     }

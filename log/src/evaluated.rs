@@ -47,7 +47,7 @@ pub const fn state_bytes(item_bytes: usize) -> usize {
 // Room for the prefixes of all lanes of all kinds beside a state.
 const _: () = assert!(state_bytes(MAX_ITEM_BYTES) <= 340 * 1024);
 
-/// Which evaluation.
+/// Identity of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     /// The workspace.
@@ -79,7 +79,7 @@ pub struct Head {
     splits: Option<(Generation, u32)>,
 }
 
-/// Where the states are.
+/// Storage of the states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum States {
     Here(String),

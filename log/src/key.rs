@@ -101,7 +101,7 @@ pub fn parse_workspace_part(pk: &str) -> Option<(Id, &str)> {
     Some((Id::parse(id).ok()?, part))
 }
 
-/// Where a release stands in `GSI1`: the releases of a model, by age.
+/// Position of a release in `GSI1`: the releases of a model, by age.
 pub fn release_index(model: &Id, release: &Id) -> (String, String) {
     (format!("m#{model}/r"), format!("r#{release}"))
 }

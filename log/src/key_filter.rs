@@ -29,7 +29,7 @@ const AT_ONCE: usize = 16;
 /// The attribute of a part that holds it.
 const DATA: &str = "data";
 
-/// Where a filter is.
+/// Identity of a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     /// The workspace.
@@ -65,7 +65,7 @@ pub struct Head {
     pub keys: u64,
     /// Number of parts; 0 if keys cannot be read, so that any key may be there.
     pub parts: u32,
-    /// When it was made.
+    /// Time at which it was made.
     pub made_at: Timestamp,
     /// The digest of the parts.
     pub digest: u64,

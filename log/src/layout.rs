@@ -17,14 +17,14 @@ pub const LAYOUT: u32 = 2;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// In which layout a table is.
+/// Layout of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Its number.
     pub number: u32,
     /// The version of the Almanac that raised it to that.
     pub by: String,
-    /// When it was raised.
+    /// Time at which it was raised.
     pub at: Timestamp,
 }
 
@@ -60,7 +60,7 @@ impl Layout {
     }
 }
 
-/// In which layout a table is: one read. One that does not say it is new.
+/// Reads the layout of a table: one read. A table without one is new.
 ///
 /// # Errors
 /// `Conflict`, when it is of a newer Almanac; `Corrupt`; those of the table.

@@ -32,15 +32,16 @@ pub(crate) const EVENTS: &str = "events";
 /// The most segments that are held by one item: so many are made at once where one of them is wanted.
 pub const MAX_MERGED_SEGMENTS: usize = 1_000;
 
-/// For how long a writer may put a segment behind the head that it has seen, by its monotonic clock. Then it looks again.
+/// Time for which a writer may put a segment behind the head that it has seen, by its monotonic clock. Then it looks again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// For how long a segment must have been seen not to be the head of its log, by the monotonic clock of who deletes it because a merged item
-/// holds it. It is longer than a writer may go by what it saw, and a put may take after that: so nobody who took its number for free is
-/// still at it, and nobody takes it for free again.
+/// Time for which a segment must have been seen not to be the head of its log before it may be deleted because a merged
+/// item holds it, by the monotonic clock of the process that deletes it. It is longer than a writer may go by what it saw,
+/// plus the time that a put may take: so no writer that took its number for free is still at it, and none takes it for free
+/// again.
 pub const QUIET: Duration = Duration::from_secs(120);
 
-/// Which segments of which log an item holds, from the first to the last. `None`, when it is not a merged item.
+/// Log and range of the segments that an item holds, from the first to the last. `None`, when it is not a merged item.
 pub fn span(item: &Item) -> Option<(LogId, u64, u64)> {
     let from = item.attributes.contains_key(FROM).then(|| item.int(FROM).ok())??;
     let (log, last) = key::parse_segment(&item.key)?;
@@ -156,7 +157,7 @@ fn segment_of(
     })
 }
 
-/// Some rows of a column, which follow each other.
+/// Returns consecutive rows of a column.
 fn slice(column: &Column, first: usize, rows: usize) -> Column {
     let range = first..first + rows;
     let valid = column.valid.as_ref().map(|valid| valid[range.clone()].to_vec());

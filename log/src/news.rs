@@ -27,7 +27,7 @@ pub enum Topic {
     Evaluations,
     /// Rollups.
     Rollups,
-    /// Where alert rules stand, and what crossed.
+    /// States of alert rules, and crossings.
     Alerts,
     /// The log.
     Events,

@@ -28,7 +28,7 @@ const TAKEN_VERSION: i64 = 1;
 /// Maximum age of a prediction when an outcome is observed that does not say its time, in days.
 pub const LOOK_BACK_DAYS: i64 = 90;
 
-/// For how long an outcome waits, in days.
+/// Days that an outcome waits.
 pub const WAITS_DAYS: i64 = 90;
 
 /// Number of items deleted at once.
@@ -44,7 +44,7 @@ pub const MAX_DECIDED_DAYS: usize = 64;
 pub struct Waiting {
     /// Grows by one with each write; 0 before the first.
     pub ver: i64,
-    /// When the segment was appended.
+    /// Time at which the segment was appended.
     pub arrived_at: Timestamp,
     /// The rows that wait.
     pub left: BTreeSet<u32>,
@@ -57,7 +57,7 @@ pub struct Waiting {
 /// Search for predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// When the logs were first seen as they were.
+    /// Time at which the logs were first seen as they were.
     pub at: Timestamp,
     /// The first day on which one of them may be.
     pub from: Day,
@@ -146,7 +146,7 @@ pub struct Decision {
     pub expired: BTreeSet<u32>,
     /// The rows that would judge too many predictions, and judge none.
     pub refused: BTreeSet<u32>,
-    /// For each log that outcomes of it go to, a segment that stands before any of them.
+    /// Segment of each log that outcomes of it go to, which stands before any of them.
     pub after: BTreeMap<LogId, u64>,
 }
 
@@ -288,7 +288,8 @@ pub async fn of_segment(table: &dyn Table, segment: &PendingSegment) -> Result<O
     table.get(&key::waiting(segment)).await?.as_ref().map(Waiting::from_item).transpose()
 }
 
-/// Some segments that wait in a workspace, in the order in which they came, after a key; and the last key that was looked at, if there are more.
+/// Returns waiting segments of a workspace in the order in which they came, after a key; and the last key that was looked
+/// at, if there are more.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

@@ -44,17 +44,17 @@ pub struct Segment {
     pub lanes: Option<u8>,
     /// Number of events.
     pub rows: usize,
-    /// When it was appended; never before the segments before it in its log.
+    /// Time of the append; never before that of the segments before it in its log.
     pub appended_at: Timestamp,
-    /// When its events were known, where who appended it states so: no later than it was appended, and no earlier than the events of
-    /// the segments before it in its log were.
+    /// Time at which its events were known, if the author states it: no later than the append, and no earlier than that of
+    /// the segments before it in its log.
     pub known_at: Option<Timestamp>,
     /// The least and greatest [`event::Kind::time_field`] in it, in microseconds.
     pub times: (i64, i64),
     /// The batches whose events it holds, in row order.
     pub batches: Vec<BatchPart>,
-    /// For each part which rows of its chunk it holds, where batches are chunks of files; empty for a part
-    /// that is a row range, and as a whole where no part is of a chunk.
+    /// Rows of its chunk that each part holds, where batches are chunks of files; empty for a part that is a row range, and
+    /// as a whole where no part is of a chunk.
     pub indexes: Vec<Vec<u32>>,
     /// Author of each part; empty if there is none.
     pub authors: Authors,
@@ -166,12 +166,12 @@ impl Segment {
         Ok(Self { lanes: Some(lanes), ..segment })
     }
 
-    /// When its events were known: when it was appended, unless an earlier time is stated.
+    /// Time at which its events were known: that of the append, unless an earlier time is stated.
     pub fn known(&self) -> Timestamp {
         self.known_at.unwrap_or(self.appended_at)
     }
 
-    /// Where it stands among the segments of its day and kind.
+    /// Place among the segments of its day and kind.
     pub fn place(&self) -> Place {
         Place::of(self.log.lane, self.seq)
     }

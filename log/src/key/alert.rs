@@ -14,7 +14,7 @@ pub fn alert_rules(workspace: &Id) -> Key {
 /// The partition of `GSI1` that holds the alert rules of all workspaces that have some.
 pub const ALERT_RULES: &str = "alert-rules";
 
-/// Where the alert rules of a workspace stand in `GSI1`.
+/// Position of the alert rules of a workspace in `GSI1`.
 pub fn alert_rules_index(workspace: &Id) -> (String, String) {
     (ALERT_RULES.to_owned(), workspace_page(workspace))
 }
@@ -30,12 +30,12 @@ fn judged_partition(workspace: &Id) -> String {
     format!("w#{workspace}/alert")
 }
 
-/// Where an alert rule stands.
+/// State of an alert rule.
 pub fn standing(workspace: &Id, rule: &str) -> Key {
     Key::new(judged_partition(workspace), format!("standing#{rule}"))
 }
 
-/// Where all alert rules of a workspace stand.
+/// States of all alert rules of a workspace.
 pub fn standings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "standing#")
 }
@@ -105,7 +105,7 @@ pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
-/// To which webhooks it is posted that a rule crossed on a day.
+/// Deliveries of the crossing of a rule on a day.
 pub fn deliveries_of(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> KeyRange {
     let KeyRange { pk, .. } = deliveries(workspace, day, day);
     KeyRange::prefix(pk, &format!("delivery#{day}/{rule}/{}/", created_at.micros()))
@@ -122,7 +122,7 @@ pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
 /// The partition of `GSI1` that holds what is still to be posted, in all workspaces, by when it is due.
 const DELIVERIES: &str = "deliveries";
 
-/// Where what is due at an instant stands in `GSI1`.
+/// Position in `GSI1` of deliveries that are due at an instant.
 pub fn delivery_index(due_at: Timestamp) -> (String, String) {
     (DELIVERIES.to_owned(), format!("{:016}", due_at.micros()))
 }
