@@ -22,7 +22,7 @@ enum Every {
     Years(u32),
 }
 
-/// From the smallest to the greatest distance.
+/// Distances of ticks, from the smallest to the greatest.
 const EVERY: [Every; 14] = [
     Every::Hours(1),
     Every::Hours(3),
