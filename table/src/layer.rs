@@ -76,11 +76,11 @@ impl<'a> Call<'a> {
 /// Result of a call that reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// By [`Table::get`], when there is such an item.
+    /// Item of [`Table::get`], when there is one.
     Item(&'a Item),
-    /// By [`Table::query`].
+    /// Page of [`Table::query`].
     Page(&'a Page),
-    /// By [`Table::changes`].
+    /// Changes of [`Table::changes`].
     Changes(&'a Changes),
     /// Nothing that a layer looks at.
     Done,

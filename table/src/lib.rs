@@ -60,13 +60,13 @@ pub enum Index {
     /// The table itself: by `PK`, in the order of `SK`.
     #[default]
     Table,
-    /// By `GSI1PK`, in the order of `GSI1SK`.
+    /// Index `GSI1`: by `GSI1PK`, in the order of `GSI1SK`.
     Gsi1,
     /// Items that carry `board`: by `board`, in the order of the number `score`.
     Board,
 }
 
-/// In which order a query reads.
+/// Order of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// The least first.
@@ -137,7 +137,7 @@ impl Query {
     }
 }
 
-/// Where a page ended. Only the engine or the layer that made it can read it.
+/// End of a page. Only the engine or the layer that made it can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(Vec<String>);
 
@@ -181,12 +181,12 @@ pub struct Scan {
     pub after: Option<Cursor>,
 }
 
-/// Some items, and where to go on.
+/// Page of items, and the start of the next one.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The items, in order.
     pub items: Vec<Item>,
-    /// Where the next page begins; `None` after the last.
+    /// Start of the next page; `None` after the last.
     pub next: Option<Cursor>,
     /// The read units that it took, where the engine says them.
     pub read_units: Option<f64>,
@@ -212,7 +212,7 @@ pub enum Condition {
 /// A change of some attributes of an item that exists; its other attributes stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Which item.
+    /// Key of the item.
     pub key: Key,
     /// Attributes and their new values.
     pub set: BTreeMap<String, Value>,
