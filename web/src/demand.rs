@@ -6,13 +6,14 @@ use event::{Kind, Right};
 /// The part of a request that names an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the parameters of the path that name a workspace: `{category}/{name}`, or `{workspace}`. It may have others.
+    /// Workspace named by the parameters of the path: `{category}/{name}`, or `{workspace}`. The path may have more
+    /// parameters.
     WorkspaceOfPath,
-    /// In this parameter of the path.
+    /// Parameter of the path.
     Path(&'static str),
-    /// In this parameter of the query.
+    /// Parameter of the query.
     Query(&'static str),
-    /// In this field of a body that is a JSON object.
+    /// Field of a body that is a JSON object.
     Body(&'static str),
 }
 
