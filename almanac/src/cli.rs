@@ -199,7 +199,7 @@ pub fn main() -> ExitCode {
         }
         Verb::Doctor(args) => doctor::command(cli.flags.resolve(&matches), &args),
         Verb::Completions(args) => {
-            completions::command(&args, Cli::command());
+            completions::command(&args, operations::with_commands(Cli::command()));
             Ok(Exit::Done)
         }
     };
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn every_action_on_a_release_is_a_command() {
-        let command = Cli::command();
+        let command = operations::with_commands(Cli::command());
         let release = command.find_subcommand("release").unwrap();
         for action in Action::ALL {
             assert!(release.find_subcommand(action.name()).is_some(), "{action:?}");
@@ -307,7 +307,7 @@ mod tests {
     /// Every command that the dashboard names after `almanac` exists, with its options.
     #[test]
     fn what_the_dashboard_advises_is_a_command() {
-        let all = Cli::command();
+        let all = operations::with_commands(Cli::command());
         let mut commands = BTreeSet::new();
         for file in dashboard::FILES {
             for advice in file.text.split("almanac ").skip(1) {
@@ -337,16 +337,16 @@ mod tests {
             &["import", "a.csv", "-w", "a/b", "-k", "outcomes", "--null", "-1", "--null", "-"],
         ] {
             let command = ["almanac"].iter().chain(args);
-            let read = taking_numbers(Cli::command()).try_get_matches_from(command);
+            let read = taking_numbers(operations::with_commands(Cli::command())).try_get_matches_from(command);
             assert!(read.is_ok(), "{args:?}: {}", read.unwrap_err());
         }
-        taking_numbers(Cli::command()).debug_assert();
+        taking_numbers(operations::with_commands(Cli::command())).debug_assert();
     }
 
     /// A switch has no value, so its help names no default.
     #[test]
     fn no_switch_says_a_default() {
-        let mut commands = vec![Cli::command()];
+        let mut commands = vec![operations::with_commands(Cli::command())];
         while let Some(command) = commands.pop() {
             for arg in command.get_arguments().filter(|arg| !arg.get_action().takes_values()) {
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();

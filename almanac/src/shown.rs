@@ -45,18 +45,59 @@ pub(crate) fn print_json(value: &Value) {
     println!("{value:#}");
 }
 
-/// Prints one object: one field on a line, or JSON.
+/// Prints one object: one field on a line, then a table for each list of objects; or JSON. Of an entity, which has an id, only fields with a
+/// value are printed.
 pub(crate) fn show_one(value: &Value, format: ShowFormat) {
     if let ShowFormat::Json = format {
         return print_json(value);
     }
+    let is_entity = value["id"].is_string();
+    let mut fields: Vec<(&String, &Value)> = value.as_object().into_iter().flatten().collect();
+    fields.retain(|(_, value)| !(is_entity && is_empty(value)));
+    fields.sort_by_key(|(name, _)| FIRST.iter().position(|first| name == first).unwrap_or(FIRST.len()));
+    let (lists, fields): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, value)| {
+        value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(Value::is_object))
+    });
     let mut table = aligned(&["field", "value"], &[]);
-    for (name, value) in value.as_object().into_iter().flatten() {
+    for (name, value) in fields {
         // A setting is printed exactly, not rounded.
         let text = if value.is_number() { value.to_string() } else { cell(value) };
         table.add_row([on_one_line(name).into_owned(), text]);
     }
     print(&table);
+    for (name, list) in lists {
+        println!("\n{}", on_one_line(name));
+        let rows = list.as_array().map_or(&[][..], Vec::as_slice);
+        show(&columns(rows), rows, format);
+    }
+}
+
+/// Fields that come first.
+const FIRST: [&str; 3] = ["name", "path", "id"];
+
+fn is_single(value: &Value) -> bool {
+    !(value.is_null() || value.is_array() || value.is_object())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// Names of the fields of rows that have a single value in any of them.
+pub(crate) fn columns(rows: &[Value]) -> Vec<&str> {
+    let mut columns: Vec<&str> = Vec::new();
+    for (name, value) in rows.iter().flat_map(|row| row.as_object().into_iter().flatten()) {
+        if !(value.is_object() || value.is_array() || value.is_null() || columns.contains(&name.as_str())) {
+            columns.push(name);
+        }
+    }
+    columns.sort_by_key(|name| FIRST.iter().position(|first| name == first).unwrap_or(FIRST.len()));
+    columns
 }
 
 /// Prints rows: a table of these columns, or one object on a line.
@@ -82,7 +123,17 @@ fn cell(value: &Value) -> String {
         Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => on_one_line(text).into_owned(),
         Value::Number(number) if number.is_f64() => number_text(number.as_f64().unwrap_or_default()),
-        other => other.to_string(),
+        list if is_empty(list) => "-".to_owned(),
+        Value::Array(list) if list.iter().all(is_single) => {
+            list.iter().map(cell).collect::<Vec<_>>().join(", ")
+        }
+        // A metric has its value beside the time at which it was measured.
+        Value::Object(fields) if fields.values().all(|of| is_single(of) || is_single(&of["value"])) => {
+            let of = |of: &Value| if is_single(of) { cell(of) } else { cell(&of["value"]) };
+            let pair = |(name, value): (&String, &Value)| format!("{}={}", on_one_line(name), of(value));
+            fields.iter().map(pair).collect::<Vec<_>>().join(", ")
+        }
+        other => on_one_line(&other.to_string()).into_owned(),
     }
 }
 
@@ -96,5 +147,11 @@ mod tests {
     fn a_text_stays_in_its_cell() {
         assert_eq!(cell(&json!("a\n\u{1b}[31m\u{202e}b")), r"a\n\u{1b}[31m\u{202e}b");
         assert_eq!(cell(&json!("late")), "late");
+        assert_eq!((cell(&json!({})), cell(&json!(["a", 2]))), ("-".into(), "a, 2".into()));
+        assert_eq!(
+            cell(&json!({ "depth": "6", "loss": { "at": "now", "value": 0.5 } })),
+            "depth=6, loss=0.5000"
+        );
+        assert_eq!(cell(&json!({ "$set": ["a"] })), r#"{"$set":["a"]}"#);
     }
 }

@@ -69,7 +69,8 @@ fn every_event_is_counted_once() {
     assert_eq!(sum(Some("v1"), "predictions"), totals["predictions_v1"].as_u64().unwrap());
     assert_eq!(sum(Some("v2"), "predictions"), totals["predictions_v2"].as_u64().unwrap());
     assert_eq!(sum(None, "outcomes"), totals["outcomes"].as_u64().unwrap());
-    let shown = run_ok(demo().data.path(), &["workspace", "show", "flights/nyc"]);
+    let shown =
+        run_ok(demo().data.path(), &["workspace", "show", "flights/nyc", "--counts", "--format", "json"]);
     assert!(shown.contains(&totals["outcomes"].to_string()), "{shown}");
 }
 

@@ -111,7 +111,7 @@ fn a_setting_that_is_refused_is_a_fault(place: &Place) {
 fn unreadable_segment_is_a_fault(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
     run_ok(place, &["model", "create", "risk", "-w", "credit/prod", "--task", "regression"]);
-    run_ok(place, &["release", "register", "v1", "--model", "risk", "-w", "credit/prod"]);
+    run_ok(place, &["release", "create", "v1", "--model", "risk", "-w", "credit/prod"]);
     let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
     let row = r#"{"key":"a","predicted_at":"2026-06-01T05:30:00Z","release":"v1","value":0.2}"#;
     fs::write(file.path(), row).unwrap();

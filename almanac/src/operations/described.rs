@@ -362,7 +362,7 @@ pub(super) fn value_of(field: &Field, given: &[String]) -> Result<Value, Error> 
         [text] if is_json(text) && !schema.is("string") => {
             serde_json::from_str(text).map_err(|error| wrong(format!("it is no JSON: {error}")))
         }
-        [text] if text == "none" && schema.is("null") && !schema.is("string") => Ok(Value::Null),
+        [text] if text == "none" && !schema.is("string") => Ok(Value::Null),
         _ if schema.is_map() => {
             let pairs = given.iter().map(|text| schema.read_pair(text));
             Ok(Value::Object(pairs.collect::<Result<Map<_, _>, _>>().map_err(wrong)?))

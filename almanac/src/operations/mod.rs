@@ -23,7 +23,7 @@ use crate::{
     client::{Answer, Client},
     config::Config,
     exit::Exit,
-    shown::{ShowFormat, print_json, show, show_one},
+    shown::{ShowFormat, columns, print_json, show, show_one},
 };
 
 /// Option for the workspace of an operation.
@@ -259,7 +259,8 @@ fn place(
             (true, Some(_), None) => {
                 let (before, last) = text.rsplit_once('/').ok_or_else(|| unplaced(&text))?;
                 workspace = Some(before.to_owned());
-                last.to_owned()
+                // A release may be named behind its model.
+                last.rsplit('@').next().unwrap_or(last).to_owned()
             }
             (true, None, Some(workspace)) if IN_WORKSPACE.contains(&name) => format!("{workspace}/{text}"),
             _ => text,
@@ -386,7 +387,7 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
     let listed = if verb.list.is_empty() { rows(&answer) } else { answer[verb.list].as_array() };
     match listed {
         Some(rows) if !rows.is_empty() || !named.is_empty() => {
-            let columns = columns(named, rows);
+            let columns = if named.is_empty() { columns(rows) } else { named.split(' ').collect() };
             let rows: Vec<Value> = rows.iter().map(|row| cells(row, &columns)).collect();
             show(&columns, &rows, format);
         }
@@ -413,21 +414,6 @@ fn inner(answer: &Value) -> &Value {
         (Some(only), None) if only.is_object() => only,
         _ => answer,
     }
-}
-
-/// The columns of a command, or the names of single values in rows.
-fn columns<'a>(named: &'a str, rows: &'a [Value]) -> Vec<&'a str> {
-    if !named.is_empty() {
-        return named.split(' ').collect();
-    }
-    let mut columns: Vec<&str> = Vec::new();
-    for (name, value) in rows.iter().flat_map(|row| row.as_object().into_iter().flatten()) {
-        if !(value.is_object() || value.is_array() || columns.contains(&name.as_str())) {
-            columns.push(name);
-        }
-    }
-    columns.sort_by_key(|name| !matches!(*name, "name" | "id"));
-    columns
 }
 
 /// The values of a row by column; a column `a.b` is within an object.
@@ -482,7 +468,7 @@ mod tests {
     fn rows_are_the_objects_of_the_only_array() {
         let list = json!({ "models": [{ "b": 1, "name": "x", "tags": {} }], "next_cursor": null });
         let found = rows(&list).unwrap();
-        assert_eq!(columns("", found), ["name", "b"]);
+        assert_eq!(columns(found), ["name", "b"]);
         assert_eq!(rows(&json!({ "a": [], "b": [] })), None);
         assert_eq!(inner(&json!({ "item": { "key": 1 } })), &json!({ "key": 1 }));
     }

@@ -151,7 +151,7 @@ const MORE: &[Verb] = &[
     Verb::of("release retire", "retire")
         .takes(&["release"])
         .columns("action release model environment released_at"),
-    Verb::of("release live", "live").takes(ON_WORKSPACE).columns("model environment release since by"),
+    Verb::of("release live", "live").takes(ON_WORKSPACE).columns("environment model release since"),
     Verb::of("release history", "history")
         .takes(ON_WORKSPACE)
         .columns("at what about model environment note"),
@@ -169,12 +169,12 @@ const MORE: &[Verb] = &[
     Verb::of("group members", "list_members").takes(&["group"]),
     Verb::of("counter add", "count").takes(&["type", "entity", "counter", "by"]).alone("value"),
     Verb::of("counter show", "counter").takes(&["type", "entity", "counter"]).alone("value"),
-    Verb::of("outcome pending", "pending_outcomes").takes(ON_WORKSPACE).rows_of("outcomes", ""),
+    Verb::of("outcome pending", "pending_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome resettle", "resettle_outcomes").takes(ON_WORKSPACE),
-    Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE).rows_of("outcomes", ""),
+    Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE),
     Verb::of("consumer list", "list_consumers")
         .takes(ON_WORKSPACE)
-        .columns("name kind committed_at behind_segments behind_since"),
+        .columns("name kind behind_segments behind_since committed_at"),
     Verb::of("consumer show", "list_consumers").takes(&["consumer"]),
     Verb::of("consumer delete", "delete_consumer").takes(&["consumer"]),
     Verb::of("access grant", "grant").takes(&["principal", "role"]).or(&["grant_category", "grant_server"]),
@@ -182,7 +182,9 @@ const MORE: &[Verb] = &[
     Verb::of("access list", "list_grants")
         .or(&["list_grants_category", "list_grants_server"])
         .columns("principal_name principal role since"),
-    Verb::of("release leaderboard", "leaderboard").takes(ON_WORKSPACE),
+    Verb::of("release leaderboard", "leaderboard")
+        .takes(ON_WORKSPACE)
+        .columns("place release model environment metric value n wins losses ties"),
     Verb::of("token create", "create_token").takes(&["principal"]).alone("token"),
     Verb::of("token list", "list_tokens")
         .takes(&["principal"])

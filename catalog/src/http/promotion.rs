@@ -146,9 +146,8 @@ pub(super) async fn set(
         Some(Value::String(name)) => name,
         _ => return Err(wrong(format!("{MODEL}: name the model"))),
     };
-    if let Some((name, _)) = new.iter().find(|(_, value)| value.is_null()) {
-        return Err(wrong(format!("{name}: leave it out, where nothing is asked for")));
-    }
+    // A gate that is null is not asked for.
+    new.retain(|_, value| !value.is_null());
     let body: PromotionGatesBody =
         serde_json::from_value(Value::Object(new)).map_err(|error| wrong(error.to_string()))?;
     let gates = PromotionGates::read(&body)?;
