@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{
-    AnsweredBy, ArenaSpec, Catalog, MAX_PAIR_ITEMS, ReviewPolicy, ReviewSpec, Verdict, guest_reviewer,
-    http::review_json,
-};
+use catalog::{AnsweredBy, Catalog, ReviewPolicy, ReviewSpec, Verdict, guest_reviewer, http::review_json};
 use clap::{Args, Subcommand};
 use event::{Day, Window};
 use log::audit::current;
@@ -148,7 +145,7 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
             let workspace = query.catalog().workspace(&one.workspace).await?;
             let (review, warnings) = query.refresh_arena(&workspace, &one.name, to).await?;
             warn(&warnings);
-            show_one(&review_json(&review), format);
+            show_one(&review_json(&review, None), format);
         }
         ArenaCommand::Next(args) => {
             let reviewer = current().principal.clone();
@@ -158,26 +155,27 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
             next(table, &args, &guest_reviewer(&guest)?, true).await?;
         }
         ArenaCommand::Vote(VoteArgs { one, item, vote, skip: _, shown: Shown { format } }) => {
-            let verdict = vote.map(|vote| Verdict::read(None, None, Some(&vote))).transpose()?;
+            let verdict =
+                vote.map(|vote| serde_json::from_value(vote.into()).map(Verdict::Vote)).transpose()?;
             let by = AnsweredBy::Reviewer(current().principal.clone());
             say(table, (&one, item), (&by, verdict), format).await?;
         }
         ArenaCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let mut arenas = catalog.reviews(workspace.id()).await?;
-            arenas.retain(|review| review.spec.arena.is_some());
-            let rows: Vec<Value> = arenas.iter().map(review_json).collect();
+            arenas.retain(|review| review.spec.is_arena());
+            let rows: Vec<Value> = arenas.iter().map(|review| review_json(review, None)).collect();
             show(&["name", "from", "to", "items", "judges", "created_at", "created_by"], &rows, format);
         }
         ArenaCommand::Show { one, pairs, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
-            review.arena()?;
+            review.check_arena()?;
             if pairs {
                 let ranking = open::asking(config, table).rank_arena(&workspace, &one.name, None).await?;
                 let columns = ["release", "against", "wins", "losses", "ties", "items", "live"];
                 show(&columns, rows_of(&ranking.to_json(), "pairs"), format);
             } else {
-                show_one(&review_json(&review), format);
+                show_one(&review_json(&review, None), format);
             }
         }
         ArenaCommand::Ranking(args) => rank(&open::asking(config, table), &args).await?,
@@ -197,15 +195,13 @@ fn rows_of<'a>(told: &'a Value, name: &str) -> &'a [Value] {
 async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
     let spec = ReviewSpec {
         model: args.model,
-        release: None,
-        window: Window::new(args.from, args.to)?,
         policy: ReviewPolicy::Pairs,
-        by: None,
-        n: args.n.unwrap_or(MAX_PAIR_ITEMS / args.judges.max(1)),
+        n: args.n,
         seed: args.seed,
-        labels: Vec::new(),
-        with_outcomes: true,
-        arena: Some(ArenaSpec { releases: args.releases, judges: args.judges, tags: args.tags }),
+        releases: args.releases,
+        judges: args.judges,
+        tags: args.tags,
+        ..ReviewSpec::new(Window::new(args.from, args.to)?)
     };
     make(table, &args.one, spec, args.shown.format).await
 }

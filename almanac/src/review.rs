@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::{
     AnsweredBy, Catalog, DEFAULT_LEASE_SECONDS, Review, ReviewPolicy, ReviewSpec, Verdict,
-    http::{answered_json, asked_json, given_json, results_json, review_json, reviewed_json},
+    http::{answered_json, asked_json, given_json, results_json, review_json},
 };
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id, Result, Window};
@@ -89,7 +89,7 @@ pub(crate) struct CreateArgs {
     to: Day,
     /// random, uncertain (the closest to their threshold first), disagree (what releases differ most on first), or segment (as
     /// many of each value of a tag).
-    #[arg(long, default_value = ReviewPolicy::Random.name())]
+    #[arg(long, default_value = "random")]
     policy: String,
     /// How many predictions are picked at most, 1 to 1000.
     #[arg(long, default_value_t = 100)]
@@ -198,20 +198,25 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
         }
         ReviewCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
-            let rows: Vec<Value> = catalog.reviews(workspace.id()).await?.iter().map(review_json).collect();
+            let rows: Vec<Value> = catalog
+                .reviews(workspace.id())
+                .await?
+                .iter()
+                .map(|review| review_json(review, None))
+                .collect();
             show(&["name", "policy", "from", "to", "items", "created_at", "created_by"], &rows, format);
         }
         ReviewCommand::Show { one, items: false, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
-            let items = catalog.review_items(&workspace, &review.id).await?;
-            show_one(&reviewed_json(&review, &items), format);
+            let progress = catalog.review_progress(&workspace, &review).await?;
+            show_one(&review_json(&review, Some(progress)), format);
         }
         ReviewCommand::Show { one, items: true, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
             let items = catalog.review_items(&workspace, &review.id).await?;
             let rows: Vec<Value> = items
                 .iter()
-                .map(|(number, item)| {
+                .map(|item| {
                     let answer = item.answer.as_ref();
                     let said = answer.map(|answer| match &answer.verdict {
                         Verdict::Label(label) => json!(label),
@@ -219,7 +224,7 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
                         Verdict::Vote(vote) => json!(vote.name()),
                     });
                     json!({
-                        "item": number,
+                        "item": item.id.number,
                         "key": item.key,
                         "predicted_at": item.predicted_at.to_string(),
                         "answer": said,
@@ -248,16 +253,19 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
     let spec = ReviewSpec {
         model: args.model,
         release: args.release,
-        window: Window::new(args.from, args.to)?,
-        policy: ReviewPolicy::parse(&args.policy)?,
+        policy: policy(&args.policy)?,
         by: args.by,
-        n: args.n,
+        n: Some(args.n),
         seed: args.seed,
         labels: args.labels,
         with_outcomes: args.with_outcomes,
-        arena: None,
+        ..ReviewSpec::new(Window::new(args.from, args.to)?)
     };
     make(table, &args.one, spec, args.shown.format).await
+}
+
+fn policy(name: &str) -> Result<ReviewPolicy> {
+    serde_json::from_value(name.into()).map_err(|error| Error::invalid(format!("policy: {error}")))
 }
 
 /// Creates a review or an arena, and prints it.
@@ -271,7 +279,7 @@ pub(crate) async fn make(
     let workspace = query.catalog().workspace(&one.workspace).await?;
     let (review, warnings) = query.create_review(&workspace, &one.name, spec).await?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    show_one(&review_json(&review), format);
+    show_one(&review_json(&review, None), format);
     Ok(())
 }
 
@@ -288,7 +296,7 @@ pub(crate) async fn next(
         println!("nothing is left of the review {} for {reviewer}", review.name);
         return Ok(());
     };
-    let mut told = asked_json(&review, served.number, &served.item);
+    let mut told = asked_json(&review, &served.item);
     if shows_link {
         told["link"] = served.link.text().into();
     }

@@ -145,12 +145,11 @@ pub use retention::{
     Retention,
 };
 pub use review::{
-    ANSWERED_DAYS, ARENA_METRIC, AnsweredBy, AnsweredReview, ArenaPair, ArenaSpec, DEFAULT_LEASE_SECONDS,
-    GivenAnswer, MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, MAX_GIVEN_ANSWERS,
-    MAX_GIVEN_DAYS, MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS,
-    MAX_REVIEW_WINDOW_DAYS, MAX_REVIEWS, MIN_LEASE_SECONDS, Picked, PredictionSaid, REVIEW_DAYS, Review,
-    ReviewAnswer, ReviewItem, ReviewLease, ReviewLink, ReviewPolicy, ReviewSpec, ReviewStanding, Served,
-    Verdict, Vote, guest_reviewer, shared_tags,
+    ANSWERED_DAYS, ARENA_METRIC, AnsweredBy, AnsweredReview, ArenaPair, DEFAULT_LEASE_SECONDS,
+    MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS,
+    MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, MAX_REVIEW_WINDOW_DAYS,
+    MAX_REVIEWS, MIN_LEASE_SECONDS, PickedItems, PredictionSaid, REVIEW_DAYS, Review, ReviewAnswer,
+    ReviewItem, ReviewLease, ReviewLink, ReviewPolicy, ReviewSpec, Served, Verdict, Vote, guest_reviewer,
 };
 pub use role::Role;
 pub use run::{

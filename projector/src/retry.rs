@@ -123,7 +123,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             }
             // A retry appends nothing; the next sweep does it all.
             OfWorkspace::Pending => pending::check(table, workspace).await,
-            OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
+            OfWorkspace::Answers => catalog.owed_answers(workspace).await.map(|_| ()),
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
             // The search for erasures goes on with it.
             OfWorkspace::Erasure => catalog.open_erasures().await.map(|_| ()),

@@ -32,6 +32,7 @@ pub mod key;
 mod layer;
 mod pages;
 mod probe;
+mod record;
 pub mod sqlite;
 pub mod text;
 pub mod units;

@@ -87,7 +87,7 @@ async fn numbers_without_items_are_passed_over(scene: Scene) {
     let ingest = scene.ingest(at(NOW));
     let next = async |who: &str| {
         let served = ingest.next_of((scene.id(), &duel), (who, DEFAULT_LEASE_SECONDS)).await.unwrap();
-        served.map(|served| served.number)
+        served.map(|served| served.item.id.number)
     };
     assert_eq!(next(ANN).await, Some(0));
     // A process that dies after it has taken numbers for a pair leaves them without items.

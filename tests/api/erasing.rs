@@ -6,9 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use catalog::{
-    AnsweredBy, ArenaSpec, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict, Vote,
-};
+use catalog::{AnsweredBy, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict, Vote};
 use event::{ErrorKind, Kind, Window, surrogate::is_surrogate};
 use log::{active, erased::Turn, key, scan};
 use projector::key_filters;
@@ -114,18 +112,9 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
 
 async fn reviews_and_answers_lose_the_key(scene: Scene) {
     filled(&scene).await;
-    let spec = ReviewSpec {
-        model: Some("m".into()),
-        release: None,
-        window: Window::of(DAYS[0].parse().unwrap()),
-        policy: ReviewPolicy::Random,
-        by: None,
-        n: 100,
-        seed: 7,
-        labels: Vec::new(),
-        with_outcomes: true,
-        arena: None,
-    };
+    let window = Window::of(DAYS[0].parse().unwrap());
+    let spec =
+        ReviewSpec { model: Some("m".into()), seed: 7, with_outcomes: true, ..ReviewSpec::new(window) };
     let review = scene.query(at(NOW)).create_review(&scene.workspace, "june", spec.clone()).await.unwrap().0;
     let ingest = scene.ingest(at(NOW));
     let ann = AnsweredBy::Reviewer("user:ann".into());
@@ -164,18 +153,8 @@ async fn erasing_shown_values_keeps_arena_votes(scene: Scene) {
     };
     scene.append(Kind::Predictions, json!([shown("v1"), shown("v2")]), SENT).await.unwrap();
     let releases = ["v1", "v2"].map(str::to_owned).into();
-    let spec = ReviewSpec {
-        model: None,
-        release: None,
-        window: Window::of(DAYS[0].parse().unwrap()),
-        policy: ReviewPolicy::Pairs,
-        by: None,
-        n: 100,
-        seed: 7,
-        labels: Vec::new(),
-        with_outcomes: true,
-        arena: Some(ArenaSpec { releases, judges: 1, tags: Vec::new() }),
-    };
+    let window = Window::of(DAYS[0].parse().unwrap());
+    let spec = ReviewSpec { policy: ReviewPolicy::Pairs, seed: 7, releases, ..ReviewSpec::new(window) };
     let query = scene.query(at(NOW));
     let review = query.create_review(&scene.workspace, "duel", spec).await.unwrap().0;
     let (ingest, ann) = (scene.ingest(at(NOW)), AnsweredBy::Reviewer("user:ann".into()));

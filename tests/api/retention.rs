@@ -139,20 +139,26 @@ async fn items_of_reviews_come_back_with_their_days(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let window = Window::new(DAYS[0].parse().unwrap(), DAYS[3].parse().unwrap()).unwrap();
-    let spec = ReviewSpec { model: None, window, with_outcomes: true, ..reviews::spec(100) };
+    let spec = ReviewSpec {
+        model: None,
+        from: window.from(),
+        to: window.to(),
+        with_outcomes: true,
+        ..reviews::spec(100)
+    };
     let now = "2026-06-06T00:00:00Z";
     let (review, _) = scene.query(at(now)).create_review(&scene.workspace, "all", spec).await.unwrap();
     catalog.set_retention(&id, Some(2), at(now)).await.unwrap();
     let served = async || reviews::next(&scene, &review, "user:ann", now).await;
     let first = served().await.unwrap();
     assert_eq!(first.item.predicted_at.day(), DAYS[3].parse().unwrap());
-    assert!(first.number > 0, "others stand before it");
+    assert!(first.item.id.number > 0, "others stand before it");
     let asked = scene.ingest(at(now));
-    let at_first = reviews::item(&scene, &review, first.number);
+    let at_first = reviews::item(&scene, &review, first.item.id.number);
     asked.answer(&at_first, &reviews::by("user:ann"), Verdict::Label("1".into())).await.unwrap();
     assert!(served().await.is_none());
     catalog.set_retention(&id, None, at(now)).await.unwrap();
-    assert_eq!(served().await.unwrap().number, 0);
+    assert_eq!(served().await.unwrap().item.id.number, 0);
 }
 
 /// An answer of events warns of the missing ones, and no snapshot is made of it.

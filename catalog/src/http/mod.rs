@@ -14,7 +14,6 @@ mod alert;
 mod alert_rule;
 mod alert_test;
 mod api;
-mod arena;
 mod baseline;
 mod consumer;
 mod demands;
@@ -39,7 +38,6 @@ mod workspace;
 pub use crate::json::crossing as crossing_json;
 pub use alert::{alert_rule_json, standing_json};
 pub use alert_test::{judged_day_json, test_window};
-pub use arena::{pair_json, rank_arena, refresh_arena, vote_schema};
 pub(crate) use baseline::of as baselines;
 pub use baseline::{baselines_json, baselines_schema};
 pub use entity::{created, instant, page, parent_kind};
@@ -49,8 +47,9 @@ pub use promotion::{approval_json, gates_and_approvals, gates_json};
 pub use quota::{quota_json, quota_of, quota_schema};
 pub use retention::pinned_snapshots;
 pub use review::{
-    answered_json, asked_json, create_review, delete_review, given_json, list_reviews, results_json,
-    review_json, review_schemas, reviewed_answers, reviewed_json,
+    answer_review_item, answered_json, asked_json, create_review, delete_review, given_json, judge,
+    list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_json, review_schemas,
+    reviewed_answers,
 };
 pub use schemas::ranking_figures;
 pub use webhook::delivery_json;

@@ -1,20 +1,17 @@
-//! Serving: leasing an item to a reviewer.
-//!
-//! The number of the item is written first, as the reviewer's *turn*; then the item is leased, and then it is recorded that the
-//! reviewer was shown this prediction. Each is one write under a condition. So after a crash between any of them, the reviewer
-//! gets the same item when it asks again; nobody else can have leased it; and no reviewer gets the same prediction twice.
+//! Serving: leasing the next item to a reviewer, for an answer with an account or by a link.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, ops::Range};
 
 use event::{
     Day, Error, Id, Result, Timestamp,
     id::{check_name, random_letters},
 };
 use log::key::{self, ReviewItemId};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use table::{Condition, Item, Pages, Policy, Query, unless_overtaken};
+use table::{Condition, Item, Pages, Policy, Query, Write, unless_overtaken};
 
-use super::{ArenaPair, MAX_REVIEW_ITEMS, Review, ReviewItem, ReviewLease, numbered, turn::Turn};
+use super::{AnsweredBy, FORM, MAX_REVIEW_ITEMS, Review, ReviewItem, ReviewLease};
 use crate::Catalog;
 
 /// Default time of a lease.
@@ -25,9 +22,6 @@ pub const MIN_LEASE_SECONDS: i64 = 60;
 
 /// Maximum time of a lease: a link that is sent to somebody is valid as long.
 pub const MAX_LEASE_SECONDS: i64 = 7 * 24 * 60 * 60;
-
-/// Version of the item that records that a reviewer was shown a prediction.
-const SHOWN_VERSION: i64 = 1;
 
 /// Number of items read together.
 const ITEMS_AT_ONCE: usize = 32;
@@ -44,16 +38,16 @@ const ID_LETTERS: usize = 27;
 /// Secret by which anybody who has it can judge one item, once. The table has the SHA-256 of its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReviewLink {
-    at: ReviewItemId,
+    item: ReviewItemId,
     text: String,
 }
 
 impl ReviewLink {
     /// Creates a link with a new secret.
-    pub fn new(at: &ReviewItemId) -> Self {
+    pub fn new(item: &ReviewItemId) -> Self {
         let chance = random_letters(LINK_CHANCE);
-        let text = format!("{LINK_PREFIX}{}{}{:04}{chance}", at.workspace, at.review, at.number);
-        Self { at: at.clone(), text }
+        let text = format!("{LINK_PREFIX}{}{}{:04}{chance}", item.workspace, item.review, item.number);
+        Self { item: item.clone(), text }
     }
 
     /// Parses a link.
@@ -61,21 +55,21 @@ impl ReviewLink {
     /// # Errors
     /// `NotFound`, when the text is no link.
     pub fn parse(text: &str) -> Result<Self> {
+        let item = || {
+            let rest = text.strip_prefix(LINK_PREFIX)?;
+            let is_whole = rest.len() == 2 * ID_LETTERS + 4 + LINK_CHANCE;
+            (is_whole && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(())?;
+            let id = |from| Id::parse(&rest[from..from + ID_LETTERS]).ok();
+            let number = rest[2 * ID_LETTERS..][..4].parse().ok()?;
+            Some(ReviewItemId { workspace: id(0)?, review: id(ID_LETTERS)?, number })
+        };
         let wrong = || Error::not_found("the link is not one that was given out; it was cut or mistyped");
-        let rest = text.strip_prefix(LINK_PREFIX).ok_or_else(wrong)?;
-        let is_whole = rest.len() == 2 * ID_LETTERS + 4 + LINK_CHANCE;
-        if !is_whole || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(wrong());
-        }
-        let id = |from| Id::parse(&rest[from..from + ID_LETTERS]).map_err(|_| wrong());
-        let number = rest[2 * ID_LETTERS..][..4].parse().map_err(|_| wrong())?;
-        let at = ReviewItemId { workspace: id(0)?, review: id(ID_LETTERS)?, number };
-        Ok(Self { at, text: text.to_owned() })
+        Ok(Self { item: item().ok_or_else(wrong)?, text: text.to_owned() })
     }
 
     /// Item of the link.
     pub fn item(&self) -> &ReviewItemId {
-        &self.at
+        &self.item
     }
 
     /// Text of the link, to be shown to its reviewer.
@@ -83,16 +77,16 @@ impl ReviewLink {
         &self.text
     }
 
-    /// SHA-256 of the text.
-    pub fn digest(&self) -> [u8; 32] {
-        Sha256::digest(&self.text).into()
+    /// SHA-256 of the text, in hexadecimal digits.
+    pub fn digest(&self) -> String {
+        Sha256::digest(&self.text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 /// Hides the text.
 impl fmt::Debug for ReviewLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReviewLink({})", self.at)
+        write!(f, "ReviewLink({})", self.item)
     }
 }
 
@@ -108,37 +102,22 @@ pub fn guest_reviewer(name: &str) -> Result<String> {
 /// Item leased to a reviewer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
-    /// Number of the item.
-    pub number: u32,
     /// The item, leased.
     pub item: ReviewItem,
     /// Link by which anybody who has it can judge the item.
     pub link: ReviewLink,
 }
 
-/// Range of items in which one is searched: all of a review, or those of a pair of an arena.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    number: u32,
-    /// First item, and the one after the last.
-    items: (u32, u32),
-}
-
-impl Stretch {
-    const WHOLE: Self = Self { number: 0, items: (0, MAX_REVIEW_ITEMS as u32) };
-
-    fn of_pair(pair: &ArenaPair) -> Self {
-        Self { number: pair.number, items: pair.numbers() }
-    }
-}
-
-/// Result of a search in a stretch.
-struct Looked {
-    found: Option<u32>,
-    /// Item before which nothing is left for the reviewer.
-    done: u32,
-    /// True if some before that have expired without an answer.
-    has_expired: bool,
+/// Turn of a reviewer in a review.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Turn {
+    ver: i64,
+    reviewer: String,
+    /// Number of the item that was leased last.
+    item: Option<u32>,
+    /// First number that is not done, by the first number of its range: items before it are answered or were shown to the reviewer.
+    done: BTreeMap<u32, u32>,
+    expires_at: i64,
 }
 
 /// Request for an item: the review, the reviewer, and the time of the lease.
@@ -146,39 +125,31 @@ struct Asking<'a> {
     workspace: &'a Id,
     review: &'a Review,
     reviewer: &'a str,
+    until: Timestamp,
     keeps: &'a (dyn Fn(Day) -> bool + Sync),
     now: Timestamp,
 }
 
 impl Asking<'_> {
-    fn at(&self, number: u32) -> ReviewItemId {
-        ReviewItemId { workspace: self.workspace.clone(), review: self.review.id.clone(), number }
+    /// Returns whether an item may still be judged.
+    fn is_open(&self, item: &ReviewItem) -> bool {
+        item.answer.is_none() && (self.keeps)(item.predicted_at.day())
     }
 
-    fn turn_key(&self) -> table::Key {
-        key::review_turn(self.workspace, &self.review.id, self.reviewer)
+    /// Returns who has an item at this time.
+    fn holder<'i>(&self, item: &'i ReviewItem) -> Option<&'i str> {
+        let lease = item.lease.as_ref().filter(|lease| self.now < lease.until);
+        lease.map(|lease| lease.reviewer.as_str())
     }
 
-    /// Returns whether an item is not to be judged any more.
-    fn is_settled(&self, item: &ReviewItem) -> bool {
-        item.answer.is_some() || !(self.keeps)(item.predicted_at.day())
+    fn shown(&self, item: &ReviewItem) -> table::Key {
+        key::shown_to(self.workspace, self.reviewer, &item.digest())
     }
-}
-
-/// Value in the place of a lease for an item that a reviewer gave back.
-pub(super) const GIVEN_BACK: &str = "given back";
-
-/// Item that records that a reviewer was shown an item, under a lease.
-pub(super) fn shown_item(at: &ReviewItemId, reviewer: &str, item: &ReviewItem, lease: &str) -> Item {
-    Item::new(key::shown_to(&at.workspace, reviewer, &item.digest()))
-        .with("v", SHOWN_VERSION)
-        .with("lease", lease)
-        .with("expires_at", item.expires_at)
 }
 
 impl Catalog {
-    /// Serves an item of a review to a reviewer: the same as before while its lease lasts, else the next free one that the
-    /// reviewer was never shown. `None`, when there is none. `keeps` returns whether the events of a day are there.
+    /// Serves an item of a review to a reviewer: the same as before while its lease lasts, with a new link, else the next free one
+    /// that the reviewer was never shown. `None`, when there is none. `keeps` returns whether the events of a day are there.
     ///
     /// # Errors
     /// `Invalid`, when the lease is too short or too long; those of the table.
@@ -194,150 +165,140 @@ impl Catalog {
                 "lease: an item is had for {MIN_LEASE_SECONDS} to {MAX_LEASE_SECONDS} seconds"
             )));
         }
-        let asking = Asking { workspace, review, reviewer, keeps, now };
-        let mut tries = Policy::of(&"a turn in a review").tries();
+        let asking = Asking { workspace, review, reviewer, until: now.plus_seconds(seconds), keeps, now };
+        let turn_key = key::review_turn(workspace, &review.id, reviewer);
+        let mut tries = Policy { pauses: true, ..Policy::of(&"a turn in a review") }.tries();
         loop {
             tries.next().await?;
-            let stored = self.table.get(&asking.turn_key()).await?;
-            let mut turn = stored.as_ref().map(Turn::from_item).transpose()?.unwrap_or_default();
-            if let Some((number, until)) = turn.has.filter(|(_, until)| now < *until)
-                && let Some(served) = self.lease(&asking, number, until).await?
-            {
-                return Ok(Some(served));
-            }
-            let known = (turn.done.clone(), turn.expired.clone());
-            let found = self.candidate_of_any(&asking, &mut turn).await?;
-            let unchanged = Condition::unchanged(turn.ver);
-            let Some(number) = found else {
-                // Records the searched items, so that they are not searched again.
-                if (&turn.done, &turn.expired) != (&known.0, &known.1) {
-                    let looked = Turn { ver: turn.ver + 1, ..turn };
-                    let item = looked.to_item(asking.turn_key(), review.expires_at);
-                    unless_overtaken(self.table.put(item, unchanged).await)?;
+            let stored = self.table.get(&turn_key).await?;
+            let mut turn: Turn = stored.map_or_else(|| Ok(Turn::default()), |turn| turn.record(FORM))?;
+            if let Some(had) = self.held(&asking, &turn).await? {
+                let until = had.lease.as_ref().map_or(now, |lease| lease.until);
+                let (served, put) = leased(had, reviewer, until)?;
+                if unless_overtaken(self.table.transact(vec![put]).await)?.is_some() {
+                    return Ok(Some(served));
                 }
+                continue;
+            }
+            let (before, known) = (Condition::unchanged(turn.ver), turn.done.clone());
+            let next = self.next_item(&asking, &mut turn).await?;
+            if next.is_none() && turn.done == known {
                 return Ok(None);
-            };
-            let until = now.plus_seconds(seconds);
-            turn = Turn { ver: turn.ver + 1, has: Some((number, until)), ..turn };
-            let item = turn.to_item(asking.turn_key(), review.expires_at);
-            if unless_overtaken(self.table.put(item, unchanged).await)?.is_some()
-                && let Some(served) = self.lease(&asking, number, until).await?
-            {
-                return Ok(Some(served));
+            }
+            let shown = next.as_ref().map(|item| Item::new(asking.shown(item)).with("v", FORM));
+            let next = next.map(|item| leased(item, reviewer, asking.until)).transpose()?;
+            turn.item = next.as_ref().map(|(served, _)| served.item.id.number).or(turn.item);
+            (turn.ver, turn.reviewer, turn.expires_at) =
+                (turn.ver + 1, reviewer.to_owned(), review.expires_at);
+            let mut writes = vec![Write::Put(Item::of_record(turn_key.clone(), FORM, &turn)?, before)];
+            writes.extend(shown.zip(next.as_ref()).map(|(shown, (served, _))| {
+                Write::Put(shown.with("expires_at", served.item.expires_at), Condition::Absent)
+            }));
+            let (served, put) = next.unzip();
+            writes.extend(put);
+            if unless_overtaken(self.table.transact(writes).await)?.is_some() {
+                return Ok(served);
             }
         }
     }
 
-    /// Finds the first free item that the reviewer was never shown: of a review, or of the pair of an arena whose turn it is.
-    /// Records the stretches in which nothing is left for the reviewer.
-    async fn candidate_of_any(&self, asking: &Asking<'_>, turn: &mut Turn) -> Result<Option<u32>> {
-        let stretches = match &asking.review.spec.arena {
-            None => vec![Stretch::WHOLE],
-            Some(arena) => {
-                let pairs = self.pairs_in_turn((asking.workspace, asking.review), arena).await?;
-                pairs.iter().map(Stretch::of_pair).collect()
+    /// Reads the item that the reviewer has now.
+    async fn held(&self, asking: &Asking<'_>, turn: &Turn) -> Result<Option<ReviewItem>> {
+        let Some(number) = turn.item else { return Ok(None) };
+        let (workspace, review) = (asking.workspace.clone(), asking.review.id.clone());
+        let stored = self.table.get(&key::review_item(&ReviewItemId { workspace, review, number })).await?;
+        let item = stored.map(|item| item.record::<ReviewItem>(FORM)).transpose()?;
+        Ok(item.filter(|item| asking.is_open(item) && asking.holder(item) == Some(asking.reviewer)))
+    }
+
+    /// Finds the first free item that the reviewer was never shown, and records in the turn how far all is done.
+    async fn next_item(&self, asking: &Asking<'_>, turn: &mut Turn) -> Result<Option<ReviewItem>> {
+        for Range { start, end } in self.ranges(asking).await? {
+            let from = turn.done.get(&start).copied().unwrap_or(start);
+            if from >= end {
+                continue;
             }
-        };
-        for stretch in stretches {
-            let (first, end) = stretch.items;
-            let from = turn.done.get(&stretch.number).copied().unwrap_or(0).max(first);
-            let mut looked = Looked { found: None, done: from, has_expired: false };
-            if from < end {
-                looked = self.candidate(asking, (from, end - 1)).await?;
+            let (mut done, mut is_done, mut next) = (from, true, None);
+            let range = key::review_items(asking.workspace, &asking.review.id, from..end);
+            let mut pages = Pages::of(&*self.table, Query::table(range).limit(ITEMS_AT_ONCE));
+            'pages: while let Some(items) = pages.next().await? {
+                for item in &items {
+                    let item: ReviewItem = item.record(FORM)?;
+                    let is_free = asking.is_open(&item) && asking.holder(&item).is_none();
+                    let is_seen = item.answer.is_some()
+                        || is_free && self.table.get(&asking.shown(&item)).await?.is_some();
+                    if is_free && !is_seen {
+                        next = Some(item);
+                        break 'pages;
+                    }
+                    // Others may give their items back, and expired ones may be kept for longer.
+                    is_done &= is_seen;
+                    done = if is_done { item.id.number + 1 } else { done };
+                }
             }
-            // Nothing is left after it, and items that had expired before may have returned.
-            let is_again = looked.found.is_none() && turn.expired.contains(&stretch.number);
-            if is_again {
-                looked = self.candidate(asking, (first, end - 1)).await?;
-                turn.expired.remove(&stretch.number);
+            if done > from {
+                turn.done.insert(start, done);
             }
-            if looked.has_expired {
-                turn.expired.insert(stretch.number);
-            }
-            if looked.done > from || is_again {
-                turn.done.insert(stretch.number, looked.done);
-            }
-            if looked.found.is_some() {
-                return Ok(looked.found);
+            if next.is_some() {
+                return Ok(next);
             }
         }
         Ok(None)
     }
 
-    /// Finds the first such item of a range.
-    async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
-        let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
-        let query = Query::table(range).limit(ITEMS_AT_ONCE);
-        let mut pages = Pages::of(&*self.table, query);
-        // Advances up to the first item left for the reviewer that another reviewer has.
-        let (mut done, mut is_done, mut has_expired) = (from, true, false);
-        while let Some(items) = pages.next().await? {
-            for item in &items {
-                let (number, item) = numbered(item)?;
-                let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
-                let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
-                has_expired |= is_done && item.answer.is_none() && asking.is_settled(&item);
-                if asking.is_settled(&item) || !is_had && self.table.get(&shown).await?.is_some() {
-                    done = if is_done { number + 1 } else { done };
-                } else if !is_had {
-                    return Ok(Looked { found: Some(number), done, has_expired });
-                } else {
-                    is_done = false;
-                }
-            }
+    /// Finds the ranges of numbers in which an item is looked for: all of a review, or those of each compared pair of an arena,
+    /// that with the fewest votes first, then by the seed.
+    async fn ranges(&self, asking: &Asking<'_>) -> Result<Vec<Range<u32>>> {
+        let (review, all) = (asking.review, 0..MAX_REVIEW_ITEMS);
+        if !review.spec.is_arena() {
+            return Ok(vec![all]);
         }
-        Ok(Looked { found: None, done, has_expired })
+        let mut pairs = self.compared_pairs(asking.workspace, review).await?;
+        pairs.retain(|(_, is_compared)| *is_compared);
+        let chance = |number: u32| -> [u8; 32] {
+            let bytes = [review.spec.seed, number].map(u32::to_le_bytes);
+            Sha256::digest(bytes.concat()).into()
+        };
+        pairs.sort_by_cached_key(|(pair, _)| (pair.votes(), chance(pair.number)));
+        Ok(pairs.iter().map(|(pair, _)| pair.numbers()).collect())
     }
 
-    /// Leases an item named by the reviewer's turn; `None`, when another reviewer has it, it is answered, or the reviewer was
-    /// shown it before.
-    async fn lease(&self, asking: &Asking<'_>, number: u32, until: Timestamp) -> Result<Option<Served>> {
-        let at = asking.at(number);
-        let mut tries = Policy::of(&"an item of a review").tries();
-        loop {
-            tries.next().await?;
-            let Some(item) = self.table.get(&key::review_item(&at)).await? else { return Ok(None) };
-            let item = ReviewItem::from_item(&item)?;
-            let is_own = |lease: &ReviewLease| lease.reviewer == asking.reviewer && lease.until == until;
-            let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until && !is_own(lease));
-            if asking.is_settled(&item) || is_had {
-                return Ok(None);
-            }
-            let link = ReviewLink::new(&at);
-            let lease = ReviewLease { reviewer: asking.reviewer.to_owned(), until, link: link.digest() };
-            let unchanged = Condition::unchanged(item.ver);
-            let leased = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
-            if unless_overtaken(self.table.put(leased.to_item(&at), unchanged).await)?.is_none() {
-                continue;
-            }
-            if self.note_shown(asking, &leased, (&at, until)).await? {
-                return Ok(Some(Served { number, item: leased, link }));
-            }
-            // It was shown in another review: another reviewer may have it.
-            let free = ReviewItem { ver: leased.ver + 1, lease: None, ..leased };
-            let written = self.table.put(free.to_item(&at), Condition::unchanged(free.ver - 1)).await;
-            unless_overtaken(written)?;
-            return Ok(None);
-        }
-    }
-
-    /// Records that the reviewer is shown an item under this lease. Returns false if it was shown under another.
-    async fn note_shown(
+    /// Reads an item that may be answered with a verdict, or was answered with the same; without a verdict it may be looked at
+    /// or given back.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such item or the link is not its; `Conflict`, when the caller does not have it (any more), or
+    /// it was answered otherwise; those of the table.
+    pub async fn item_of(
         &self,
-        asking: &Asking<'_>,
-        item: &ReviewItem,
-        (at, until): (&ReviewItemId, Timestamp),
-    ) -> Result<bool> {
-        let key = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
-        let lease = format!("{at}/{}", until.micros());
-        let shown = shown_item(at, asking.reviewer, item, &lease);
-        if unless_overtaken(self.table.put(shown, Condition::Absent).await)?.is_some() {
-            return Ok(true);
-        }
-        let Some(known) = self.table.get(&key).await? else { return Ok(false) };
-        known.check_version(SHOWN_VERSION)?;
-        Ok(known.text("lease")? == lease)
+        id: &ReviewItemId,
+        by: &AnsweredBy,
+        verdict: Option<&super::Verdict>,
+        now: Timestamp,
+    ) -> Result<ReviewItem> {
+        let item = self.review_item(id).await?;
+        item.check_answerable(by, verdict, now)?;
+        Ok(item)
     }
+
+    /// Gives an item back without an answer. Its reviewer is not shown it again.
+    ///
+    /// # Errors
+    /// Errors of [`Catalog::item_of`]; `Conflict`, when it changed meanwhile.
+    pub async fn give_back(&self, id: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
+        let item = self.item_of(id, by, None, now).await?;
+        let before = Condition::unchanged(item.ver);
+        self.table.put(ReviewItem { ver: item.ver + 1, lease: None, ..item }.to_item()?, before).await
+    }
+}
+
+/// Leases an item with a new link; also returns the write.
+fn leased(item: ReviewItem, reviewer: &str, until: Timestamp) -> Result<(Served, Write)> {
+    let (link, before) = (ReviewLink::new(&item.id), Condition::unchanged(item.ver));
+    let lease = ReviewLease { reviewer: reviewer.to_owned(), until, link: link.digest() };
+    let item = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
+    let put = Write::Put(item.to_item()?, before);
+    Ok((Served { item, link }, put))
 }
 
 #[cfg(test)]
@@ -346,17 +307,15 @@ mod tests {
 
     #[test]
     fn review_link_format_stays_unchanged() {
-        let id = |text| Id::parse(text).unwrap();
-        let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
-        let at = ReviewItemId { workspace, review, number: 7 };
+        let item = super::super::tests::item().id;
         let golden =
-            "alj_2NBs0sLBnJxEcoDLgVnQdJkhEgV2NBs0tD5Ihm2PVFzM3kZvMYdQX900070123456789ABCDEFGHIJKLMNOPQRSTUV";
-        assert_eq!(ReviewLink::parse(golden).unwrap().item(), &at);
-        let link = ReviewLink::new(&at);
+            "alj_2NBs0sLBnJxEcoDLgVnQdJkhEgV2NBs0tD5Ihm2PVFzM3kZvMYdQX900030123456789ABCDEFGHIJKLMNOPQRSTUV";
+        assert_eq!(ReviewLink::parse(golden).unwrap().item(), &item);
+        let link = ReviewLink::new(&item);
         assert_eq!(ReviewLink::parse(link.text()).unwrap(), link);
-        assert_ne!(ReviewLink::new(&at).digest(), link.digest());
+        assert_ne!(ReviewLink::new(&item).digest(), link.digest());
         assert!(!format!("{link:?}").contains(&link.text()[60..]), "no log has a link");
-        for wrong in ["", "alj_", &golden[1..], &golden[..golden.len() - 1], &golden.replace("0007", "00é")]
+        for wrong in ["", "alj_", &golden[1..], &golden[..golden.len() - 1], &golden.replace("0003", "00é")]
         {
             assert!(ReviewLink::parse(wrong).is_err(), "{wrong}");
         }

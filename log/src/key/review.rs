@@ -3,12 +3,13 @@
 use std::fmt;
 
 use event::{Id, Timestamp};
+use serde::{Deserialize, Serialize};
 use table::{Key, KeyRange};
 
 use super::parse_workspace_part;
 
 /// Item of a review: a prediction that people judge.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewItemId {
     /// The workspace.
     pub workspace: Id,
@@ -59,21 +60,11 @@ pub fn review_item(id: &ReviewItemId) -> Key {
     Key::new(review_partition(&id.workspace, &id.review), format!("item#{:04}", id.number))
 }
 
-/// The items of a review from a number on.
-pub fn review_items_from(workspace: &Id, review: &Id, first: u32) -> KeyRange {
+/// The items of a review with numbers of a range.
+pub fn review_items(workspace: &Id, review: &Id, numbers: std::ops::Range<u32>) -> KeyRange {
     let all = KeyRange::prefix(review_partition(workspace, review), "item#");
-    KeyRange { from: format!("item#{first:04}"), ..all }
-}
-
-/// The items of a review from a number to another.
-pub fn review_items_of(workspace: &Id, review: &Id, (first, last): (u32, u32)) -> KeyRange {
-    let to = format!("item#{last:04}");
-    KeyRange { to, ..review_items_from(workspace, review, first) }
-}
-
-/// Parses the number from the key of an item of a review.
-pub fn parse_review_item(key: &Key) -> Option<u32> {
-    key.sk.strip_prefix("item#").filter(|number| number.len() == 4)?.parse().ok()
+    let [from, to] = [numbers.start, numbers.end.saturating_sub(1)].map(|number| format!("item#{number:04}"));
+    KeyRange { from, to, ..all }
 }
 
 /// Pair of releases of an arena, by its number there.
@@ -86,11 +77,6 @@ pub fn arena_pairs(workspace: &Id, review: &Id) -> KeyRange {
     KeyRange::prefix(review_partition(workspace, review), "pair#")
 }
 
-/// Parses the number from the key of a pair of an arena.
-pub fn parse_arena_pair(key: &Key) -> Option<u32> {
-    key.sk.strip_prefix("pair#").filter(|number| number.len() == 2)?.parse().ok()
-}
-
 /// Turn of a reviewer in a review.
 pub fn review_turn(workspace: &Id, review: &Id, reviewer: &str) -> Key {
     Key::new(review_partition(workspace, review), format!("turn#{reviewer}"))
@@ -101,27 +87,15 @@ pub fn review_turns(workspace: &Id, review: &Id) -> KeyRange {
     KeyRange::prefix(review_partition(workspace, review), "turn#")
 }
 
-/// Parses the reviewer of a key of [`review_turn`].
-pub fn parse_review_turn(key: &Key) -> Option<&str> {
-    key.sk.strip_prefix("turn#")
-}
-
 /// Note that the answer to an item is to be appended.
 pub fn owed_answer(id: &ReviewItemId) -> Key {
     Key::new(reviews_partition(&id.workspace), format!("owed#{id}"))
 }
 
-/// Notes of all answers of a workspace that are to be appended.
-pub fn owed_answers(workspace: &Id) -> KeyRange {
-    KeyRange::prefix(reviews_partition(workspace), "owed#")
-}
-
-/// Parses the item of a key of [`owed_answer`].
-pub fn parse_owed_answer(key: &Key) -> Option<ReviewItemId> {
-    let (workspace, part) = parse_workspace_part(&key.pk)?;
-    let (review, number) = key.sk.strip_prefix("owed#")?.split_once('/')?;
-    let number = Some(number).filter(|number| number.len() == 4 && part == "/review")?.parse().ok()?;
-    Some(ReviewItemId { workspace, review: Id::parse(review).ok()?, number })
+/// Notes of all answers of a workspace that are to be appended, or of those to the items of a review.
+pub fn owed_answers(workspace: &Id, review: Option<&Id>) -> KeyRange {
+    let of_review = review.map_or_else(String::new, |review| format!("{review}/"));
+    KeyRange::prefix(reviews_partition(workspace), &format!("owed#{of_review}"))
 }
 
 /// Record that a reviewer was shown a prediction, by the digest of its key and instant.
@@ -177,26 +151,21 @@ mod tests {
         ");
         assert_eq!(parse_review(&review(&workspace, "june")), Some((workspace.clone(), "june")));
         assert_eq!(parse_review(&owed_answer(&id)), None);
-        assert_eq!(parse_review_item(&review_item(&id)), Some(7));
-        assert_eq!(parse_review_turn(&review_turn(&workspace, &review_id, "user:ann")), Some("user:ann"));
-        assert_eq!(parse_review_turn(&review_item(&id)), None);
-        assert_eq!(parse_owed_answer(&owed_answer(&id)), Some(id.clone()));
-        assert_eq!(parse_owed_answer(&review(&workspace, "june")), None);
         let within = |range: &KeyRange, key: &Key| range.from <= key.sk && key.sk <= range.to;
-        let items = review_items_from(&workspace, &review_id, 7);
+        let items = review_items(&workspace, &review_id, 5..8);
         assert!(within(&items, &review_item(&id)));
-        assert!(!within(&items, &review_item(&ReviewItemId { number: 6, ..id.clone() })));
+        for number in [4, 8] {
+            assert!(!within(&items, &review_item(&ReviewItemId { number, ..id.clone() })));
+        }
         assert!(!within(&items, &review_turn(&workspace, &review_id, "user:ann")));
-        let stretch = review_items_of(&workspace, &review_id, (5, 7));
-        assert!(within(&stretch, &review_item(&id)));
-        assert!(!within(&stretch, &review_item(&ReviewItemId { number: 8, ..id.clone() })));
         let pairs = arena_pairs(&workspace, &review_id);
         assert!(within(&pairs, &arena_pair(&workspace, &review_id, 7)) && !within(&pairs, &review_item(&id)));
-        assert_eq!(parse_arena_pair(&arena_pair(&workspace, &review_id, 7)), Some(7));
         let answers = |from, before| given_answers(&workspace, "user:ann", from, before);
         assert!(within(&answers(at, at.plus_seconds(1)), &given_answer(&id, "user:ann", at)));
         assert!(!within(&answers(at.plus_seconds(-1), at), &given_answer(&id, "user:ann", at)));
-        assert!(within(&owed_answers(&workspace), &owed_answer(&id)));
+        assert!(within(&owed_answers(&workspace, None), &owed_answer(&id)));
+        assert!(within(&owed_answers(&workspace, Some(&review_id)), &owed_answer(&id)));
+        assert!(!within(&owed_answers(&workspace, Some(&workspace)), &owed_answer(&id)));
         assert!(!within(&reviews(&workspace), &owed_answer(&id)));
         let turns = review_turns(&workspace, &review_id);
         assert!(within(&turns, &review_turn(&workspace, &review_id, "user:ann")));

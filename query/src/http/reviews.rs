@@ -9,13 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::{
-    ArenaSpec, MAX_PAIR_ITEMS, ReviewPolicy, ReviewSpec,
+    ReviewSpec,
     http::{
         create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json, review_json,
-        review_schemas, reviewed_answers, reviewed_json,
+        review_schemas, reviewed_answers,
     },
 };
-use event::{Day, Error, Kind, Result, Right, Window};
+use event::{Day, Kind, Right, Window};
 use log::audit::current;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,9 +26,6 @@ use super::{
     said,
 };
 use crate::Query;
-
-/// How many predictions are picked, unless it is said.
-const DEFAULT_ITEMS: u32 = 100;
 
 /// How many days of answers are shown, unless it is said.
 const DAYS: i64 = 7;
@@ -57,54 +54,8 @@ pub(super) fn creation(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 #[serde(deny_unknown_fields)]
 struct NewReview {
     name: String,
-    from: String,
-    to: String,
-    policy: Option<String>,
-    n: Option<u32>,
-    #[serde(default)]
-    seed: u32,
-    model: Option<String>,
-    release: Option<String>,
-    by: Option<String>,
-    #[serde(default)]
-    labels: Vec<String>,
-    #[serde(default)]
-    with_outcomes: bool,
-    #[serde(default)]
-    releases: Vec<String>,
-    judges: Option<u32>,
-    #[serde(default)]
-    tags: Vec<String>,
-}
-
-fn day_of(name: &str, text: &str) -> Result<Day> {
-    text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))
-}
-
-impl NewReview {
-    fn spec(self) -> Result<(String, ReviewSpec)> {
-        let policy = self.policy.as_deref().map_or(Ok(ReviewPolicy::Random), ReviewPolicy::parse)?;
-        let is_arena = policy == ReviewPolicy::Pairs;
-        let judges = self.judges.unwrap_or(1);
-        let (releases, tags) = (self.releases, self.tags);
-        if !is_arena && (self.judges.is_some() || !releases.is_empty() || !tags.is_empty()) {
-            return Err(Error::invalid("policy: only `pairs` takes `releases`, `judges` and `tags`"));
-        }
-        let default = if is_arena { MAX_PAIR_ITEMS / judges.max(1) } else { DEFAULT_ITEMS };
-        let spec = ReviewSpec {
-            window: Window::new(day_of("from", &self.from)?, day_of("to", &self.to)?)?,
-            model: self.model,
-            release: self.release,
-            policy,
-            by: self.by,
-            n: self.n.unwrap_or(default),
-            seed: self.seed,
-            labels: self.labels,
-            with_outcomes: self.with_outcomes || is_arena,
-            arena: is_arena.then_some(ArenaSpec { releases, judges, tags }),
-        };
-        Ok((self.name, spec))
-    }
+    #[serde(flatten)]
+    spec: ReviewSpec,
 }
 
 async fn create(
@@ -113,20 +64,18 @@ async fn create(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewReview = json_object(&headers, new)?;
-    let (name, spec) = new.spec()?;
+    let NewReview { name, spec } = json_object(&headers, new)?;
     let workspace = query.catalog().workspace(&workspace).await?;
     let (review, warnings) = query.create_review(&workspace, &name, spec).await?;
-    let mut response = (StatusCode::CREATED, Json(review_json(&review))).into_response();
-    response.headers_mut().extend(said::warnings(&warnings));
-    Ok(response)
+    let told = Json(review_json(&review, None));
+    Ok((StatusCode::CREATED, said::warnings(&warnings), told).into_response())
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Refresh {
     review: String,
-    to: Option<String>,
+    to: Option<Day>,
 }
 
 async fn refresh(
@@ -136,12 +85,9 @@ async fn refresh(
     body: Whole,
 ) -> Result<Response, Problem> {
     let asked: Refresh = json_object(&headers, body)?;
-    let to = asked.to.map(|to| day_of("to", &to)).transpose()?;
     let workspace = query.catalog().workspace(&workspace).await?;
-    let (review, warnings) = query.refresh_arena(&workspace, &asked.review, to).await?;
-    let mut response = Json(review_json(&review)).into_response();
-    response.headers_mut().extend(said::warnings(&warnings));
-    Ok(response)
+    let (review, warnings) = query.refresh_arena(&workspace, &asked.review, asked.to).await?;
+    Ok((said::warnings(&warnings), Json(review_json(&review, None))).into_response())
 }
 
 #[derive(Deserialize)]
@@ -160,9 +106,7 @@ async fn rank(
     let one = asked(one)?;
     let workspace = query.catalog().workspace(&workspace).await?;
     let ranking = query.rank_arena(workspace.id(), &one.review, one.as_of.as_deref()).await?;
-    let mut response = Json(ranking.to_json()).into_response();
-    response.headers_mut().extend(said::warnings(&ranking.warnings));
-    Ok(response)
+    Ok((said::warnings(&ranking.warnings), Json(ranking.to_json())).into_response())
 }
 
 #[derive(Deserialize)]
@@ -174,8 +118,8 @@ struct One {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Days {
-    from: Option<String>,
-    to: Option<String>,
+    from: Option<Day>,
+    to: Option<Day>,
 }
 
 async fn list(
@@ -188,10 +132,13 @@ async fn list(
     let reviews: Vec<Value> = match asked(one)?.review {
         Some(name) => {
             let review = catalog.review(workspace.id(), &name).await?;
-            let items = catalog.review_items(workspace.id(), &review.id).await?;
-            vec![reviewed_json(&review, &items)]
+            let progress = catalog.review_progress(workspace.id(), &review).await?;
+            vec![review_json(&review, Some(progress))]
         }
-        None => catalog.reviews(workspace.id()).await?.iter().map(review_json).collect(),
+        None => {
+            let reviews = catalog.reviews(workspace.id()).await?;
+            reviews.iter().map(|review| review_json(review, None)).collect()
+        }
     };
     Ok(Json(json!({ "reviews": reviews })).into_response())
 }
@@ -202,10 +149,9 @@ async fn given(
     days: Asked<Days>,
 ) -> Result<Response, Problem> {
     let days = asked(days)?;
-    let day = |name: &str, text: Option<String>| text.map(|text| day_of(name, &text)).transpose();
-    let to = day("to", days.to)?.unwrap_or_else(|| query.now().day());
+    let to = days.to.unwrap_or_else(|| query.now().day());
     let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
-    let window = Window::new(day("from", days.from)?.unwrap_or(first), to)?;
+    let window = Window::new(days.from.unwrap_or(first), to)?;
     let workspace = query.catalog().workspace(&workspace).await?;
     let reviewer = current().principal.clone();
     let span = (window.from().start(), to.start().plus_seconds(DAY_SECONDS));
@@ -214,8 +160,8 @@ async fn given(
     let answers: Vec<Value> = answers.iter().map(given_json).collect();
     Ok(Json(json!({
         "reviewer": reviewer,
-        "from": window.from().to_string(),
-        "to": to.to_string(),
+        "from": window.from(),
+        "to": to,
         "releases": releases,
         "days": of_days,
         "answers": answers,

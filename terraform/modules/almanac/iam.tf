@@ -258,7 +258,7 @@ data "aws_iam_policy_document" "projector" {
     }
   }
 
-  # Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers, which are counted beside the user.
+  # Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers.
   statement {
     sid       = "AppendOutcomes"
     actions   = ["dynamodb:PutItem"]
@@ -267,12 +267,12 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.judged_keys, local.day_keys, ["u#*"])
+      values   = local.day_keys
     }
   }
 
-  # Keys are erased: segments are written again without them, together with how far the erasure is; so are answers of reviews, and it is
-  # shown that somebody is at it.
+  # Keys are erased: segments are written again without them, together with how far the erasure is; so are items and answers of reviews,
+  # and it is shown that somebody is at it.
   statement {
     sid       = "Erase"
     actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
@@ -281,7 +281,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.erased_keys, local.day_keys, ["${local.workspace}/reviewer/*", "${local.workspace}/audit"])
+      values   = concat(local.erased_keys, local.day_keys, local.judged_keys, ["${local.workspace}/audit"])
     }
   }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{
-    AnsweredBy, ArenaSpec, New, NewEntity, ReviewAnswer, ReviewPolicy, ReviewSpec, Served, Verdict, Vote,
-    Workspace,
+    AnsweredBy, New, NewEntity, ReviewAnswer, ReviewPolicy, ReviewSpec, Served, Verdict, Vote, Workspace,
 };
 use event::{Clock, Window};
 use ingest::Ingest;
@@ -15,16 +14,9 @@ use super::now;
 /// Makes a review, and has it judged: an item with an account, one by a link; and one whose answer is left to the projector.
 pub(super) async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &Workspace, clock: &Clock) {
     let spec = ReviewSpec {
-        model: None,
-        release: None,
-        window: Window::of("2026-06-01".parse().unwrap()),
-        policy: ReviewPolicy::Random,
-        by: None,
-        n: 3,
-        seed: 0,
-        labels: Vec::new(),
+        n: Some(3),
         with_outcomes: true,
-        arena: None,
+        ..ReviewSpec::new(Window::of("2026-06-01".parse().unwrap()))
     };
     // A user's answers are counted beside the user.
     ingest.catalog().create(NewEntity::new("eve", New::User), now()).await.unwrap();
@@ -40,14 +32,9 @@ pub(super) async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &
     assert!(ingest.answer(&at(&first), &ann, verdict()).await.unwrap().is_appended);
     let catalog = ingest.catalog();
     catalog.give_back(&at(&second), &AnsweredBy::Link(second.link.digest()), now()).await.unwrap();
-    let answer = ReviewAnswer {
-        verdict: verdict(),
-        reviewer: "user:eve".into(),
-        at: now(),
-        after: [].into(),
-        is_appended: false,
-    };
-    catalog.decide_answer(&at(&third), third.item.clone(), answer).await.unwrap().unwrap();
+    let answer =
+        ReviewAnswer { verdict: verdict(), reviewer: "user:eve".into(), at: now(), after: [].into() };
+    catalog.decide_answer(third.item.clone(), answer).await.unwrap().unwrap();
     query.create_review(workspace, "done", spec.clone()).await.unwrap();
     catalog.delete_review(workspace.id(), "done").await.unwrap();
     compare(ingest, &query, workspace, spec).await;
@@ -56,8 +43,7 @@ pub(super) async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &
 /// Makes an arena of two releases, and has a pair voted on; and another one whose vote is left to the projector.
 async fn compare(ingest: &Ingest, query: &query::Query, workspace: &Workspace, spec: ReviewSpec) {
     let releases = vec!["v1".into(), "v2".into()];
-    let arena = Some(ArenaSpec { releases, judges: 1, tags: Vec::new() });
-    let spec = ReviewSpec { policy: ReviewPolicy::Pairs, n: 1, arena, ..spec };
+    let spec = ReviewSpec { policy: ReviewPolicy::Pairs, n: Some(1), releases, ..spec };
     query.create_review(workspace, "duel", spec).await.unwrap();
     let (duel, _) = query.refresh_arena(workspace, "duel", None).await.unwrap();
     assert_eq!(duel.items, 2);
@@ -71,8 +57,6 @@ async fn compare(ingest: &Ingest, query: &query::Query, workspace: &Workspace, s
         reviewer: "user:eve".into(),
         at: now(),
         after: [].into(),
-        is_appended: false,
     };
-    let at = served.link.item().clone();
-    ingest.catalog().decide_answer(&at, served.item, answer).await.unwrap().unwrap();
+    ingest.catalog().decide_answer(served.item, answer).await.unwrap().unwrap();
 }
