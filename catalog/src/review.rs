@@ -358,54 +358,42 @@ impl ReviewSpec {
         let is_distinct = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
         let has_own = !self.releases.is_empty() || self.judges != one_judge() || !self.tags.is_empty();
         let has_single = self.release.is_some() || !self.labels.is_empty();
-        let pairs_alone = "policy: `pairs`, and no other, takes `releases`, `judges` and `tags`, and neither `release` nor `labels`";
-        let too_many = self.releases.len() == 1 || self.releases.len() > MAX_ARENA_RELEASES;
-        let faults = [
-            (n == 0 || n > MAX_REVIEW_ITEMS, format!("n: a review has 1 to {MAX_REVIEW_ITEMS} items")),
-            (
-                days > MAX_REVIEW_WINDOW_DAYS,
-                format!("to: a review is of at most {MAX_REVIEW_WINDOW_DAYS} days"),
-            ),
-            (
-                self.model.is_some() && (self.release.is_some() || !self.releases.is_empty()),
-                "model: a release says of which model it is; give one of them".into(),
-            ),
-            (
-                (self.policy == ReviewPolicy::Segment) != self.by.is_some(),
-                "by: the policy `segment`, and no other, needs the name of a tag".into(),
-            ),
-            (
-                self.policy == ReviewPolicy::Disagree && self.release.is_some(),
-                "release: one release does not disagree; name a model or nothing".into(),
-            ),
-            (
-                self.labels.len() > MAX_REVIEW_LABELS || !is_distinct(&self.labels),
-                format!("labels: give at most {MAX_REVIEW_LABELS}, each of them once"),
-            ),
-            (if is_arena { has_single } else { has_own }, pairs_alone.into()),
-            (
-                too_many || !is_distinct(&self.releases),
-                format!(
-                    "releases: name 2 to {MAX_ARENA_RELEASES}, each of them once, or none for those that are live"
-                ),
-            ),
-            (
-                self.tags.len() > MAX_ARENA_TAGS || !is_distinct(&self.tags),
-                format!("tags: name at most {MAX_ARENA_TAGS}, each of them once"),
-            ),
-            (
-                !(1..=MAX_ARENA_JUDGES).contains(&self.judges),
-                format!("judges: 1 to {MAX_ARENA_JUDGES} people judge the same"),
-            ),
-            (
-                is_arena && n.saturating_mul(self.judges) > MAX_PAIR_ITEMS,
-                format!("n: a pair has at most {MAX_PAIR_ITEMS} items: `n` times `judges` is more"),
-            ),
-        ];
-        match faults.into_iter().find(|(is_wrong, _)| *is_wrong) {
-            Some((_, fault)) => Err(Error::invalid(fault)),
-            None => Ok(self),
-        }
+        let (releases, labels, tags) = (&self.releases, &self.labels, &self.tags);
+        let fault = match self.policy {
+            _ if n == 0 || n > MAX_REVIEW_ITEMS => format!("n: a review has 1 to {MAX_REVIEW_ITEMS} items"),
+            _ if days > MAX_REVIEW_WINDOW_DAYS => {
+                format!("to: a review is of at most {MAX_REVIEW_WINDOW_DAYS} days")
+            }
+            _ if self.model.is_some() && (self.release.is_some() || !releases.is_empty()) => {
+                "model: a release says of which model it is; give one of them".into()
+            }
+            policy if (policy == ReviewPolicy::Segment) != self.by.is_some() => {
+                "by: the policy `segment`, and no other, needs the name of a tag".into()
+            }
+            ReviewPolicy::Disagree if self.release.is_some() => {
+                "release: one release does not disagree; name a model or nothing".into()
+            }
+            _ if labels.len() > MAX_REVIEW_LABELS || !is_distinct(labels) => {
+                format!("labels: give at most {MAX_REVIEW_LABELS}, each of them once")
+            }
+            _ if if is_arena { has_single } else { has_own } => {
+                "policy: `pairs`, and no other, takes `releases`, `judges` and `tags`, and neither `release` nor `labels`".into()
+            }
+            _ if releases.len() == 1 || releases.len() > MAX_ARENA_RELEASES || !is_distinct(releases) => {
+                format!("releases: name 2 to {MAX_ARENA_RELEASES}, each of them once, or none for those that are live")
+            }
+            _ if tags.len() > MAX_ARENA_TAGS || !is_distinct(tags) => {
+                format!("tags: name at most {MAX_ARENA_TAGS}, each of them once")
+            }
+            _ if !(1..=MAX_ARENA_JUDGES).contains(&self.judges) => {
+                format!("judges: 1 to {MAX_ARENA_JUDGES} people judge the same")
+            }
+            ReviewPolicy::Pairs if n.saturating_mul(self.judges) > MAX_PAIR_ITEMS => {
+                format!("n: a pair has at most {MAX_PAIR_ITEMS} items: `n` times `judges` is more")
+            }
+            _ => return Ok(self),
+        };
+        Err(Error::invalid(fault))
     }
 }
 

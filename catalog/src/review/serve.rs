@@ -109,7 +109,7 @@ pub struct Served {
 }
 
 /// Turn of a reviewer in a review.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Turn {
     ver: i64,
     reviewer: String,
@@ -171,32 +171,37 @@ impl Catalog {
         loop {
             tries.next().await?;
             let stored = self.table.get(&turn_key).await?;
-            let mut turn: Turn = stored.map_or_else(|| Ok(Turn::default()), |turn| turn.record(FORM))?;
-            if let Some(had) = self.held(&asking, &turn).await? {
-                let until = had.lease.as_ref().map_or(now, |lease| lease.until);
-                let (served, put) = leased(had, reviewer, until)?;
-                if unless_overtaken(self.table.transact(vec![put]).await)?.is_some() {
-                    return Ok(Some(served));
+            let known = stored.map(|turn| turn.record::<Turn>(FORM)).transpose()?.unwrap_or_else(|| Turn {
+                reviewer: reviewer.to_owned(),
+                expires_at: review.expires_at,
+                ..Turn::default()
+            });
+            let mut turn = known.clone();
+            let (next, is_held) = match self.held(&asking, &turn).await? {
+                Some(item) => (Some(item), true),
+                None => (self.next_item(&asking, &mut turn).await?, false),
+            };
+            let mut writes = Vec::new();
+            let mut served = None;
+            if let Some(item) = next {
+                let (link, before) = (ReviewLink::new(&item.id), Condition::unchanged(item.ver));
+                let until = item.lease.as_ref().filter(|_| is_held).map_or(asking.until, |lease| lease.until);
+                let lease = ReviewLease { reviewer: reviewer.to_owned(), until, link: link.digest() };
+                let item = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
+                writes.push(Write::Put(item.to_item()?, before));
+                if !is_held {
+                    let shown = Item::new(asking.shown(&item)).with("v", FORM);
+                    writes.push(Write::Put(shown.with("expires_at", item.expires_at), Condition::Absent));
+                    turn.item = Some(item.id.number);
                 }
-                continue;
+                served = Some(Served { item, link });
             }
-            let (before, known) = (Condition::unchanged(turn.ver), turn.done.clone());
-            let next = self.next_item(&asking, &mut turn).await?;
-            if next.is_none() && turn.done == known {
-                return Ok(None);
+            if turn != known {
+                turn.ver += 1;
+                let turn = Item::of_record(turn_key.clone(), FORM, &turn)?;
+                writes.push(Write::Put(turn, Condition::unchanged(known.ver)));
             }
-            let shown = next.as_ref().map(|item| Item::new(asking.shown(item)).with("v", FORM));
-            let next = next.map(|item| leased(item, reviewer, asking.until)).transpose()?;
-            turn.item = next.as_ref().map(|(served, _)| served.item.id.number).or(turn.item);
-            (turn.ver, turn.reviewer, turn.expires_at) =
-                (turn.ver + 1, reviewer.to_owned(), review.expires_at);
-            let mut writes = vec![Write::Put(Item::of_record(turn_key.clone(), FORM, &turn)?, before)];
-            writes.extend(shown.zip(next.as_ref()).map(|(shown, (served, _))| {
-                Write::Put(shown.with("expires_at", served.item.expires_at), Condition::Absent)
-            }));
-            let (served, put) = next.unzip();
-            writes.extend(put);
-            if unless_overtaken(self.table.transact(writes).await)?.is_some() {
+            if writes.is_empty() || unless_overtaken(self.table.transact(writes).await)?.is_some() {
                 return Ok(served);
             }
         }
@@ -290,15 +295,6 @@ impl Catalog {
         let before = Condition::unchanged(item.ver);
         self.table.put(ReviewItem { ver: item.ver + 1, lease: None, ..item }.to_item()?, before).await
     }
-}
-
-/// Leases an item with a new link; also returns the write.
-fn leased(item: ReviewItem, reviewer: &str, until: Timestamp) -> Result<(Served, Write)> {
-    let (link, before) = (ReviewLink::new(&item.id), Condition::unchanged(item.ver));
-    let lease = ReviewLease { reviewer: reviewer.to_owned(), until, link: link.digest() };
-    let item = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
-    let put = Write::Put(item.to_item()?, before);
-    Ok((Served { item, link }, put))
 }
 
 #[cfg(test)]
