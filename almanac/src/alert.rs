@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use catalog::{
     AlertRule, AlertRuleBody, Catalog, Webhook,
-    http::{alert_rule_json, crossing_json, delivery_json, judged_day_json, standing_json, test_window},
+    http::{alert_rule_json, delivery_json, standing_json, test_window},
 };
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id};
@@ -191,7 +191,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
         AlertCommand::Events(args) => {
             let (workspace, from, to) = args.span(&catalog).await?;
             let crossings = catalog.crossings(&workspace, from, to, args.limit).await?;
-            let rows: Vec<Value> = crossings.iter().map(crossing_json).collect();
+            let rows: Vec<Value> = crossings.iter().map(|crossed| json!(crossed)).collect();
             show(&["day", "rule", "what", "text", "at"], &rows, args.shown.format);
         }
         AlertCommand::Webhooks { workspace, shown: Shown { format } } => {
@@ -252,7 +252,7 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
     let window = test_window(args.from, args.to, now)?;
     let days = catalog.test_alert_rule(workspace.id(), &rule, window, now).await?;
     let wanted = days.iter().filter(|day| args.all || day.crossing.is_some());
-    let rows: Vec<Value> = wanted.map(judged_day_json).collect();
+    let rows: Vec<Value> = wanted.map(|day| json!(day)).collect();
     let fired = days.iter().filter(|day| day.crossing == Some(Crossing::Fires)).count();
     show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.shown.format);
     if let ShowFormat::Table = args.shown.format {

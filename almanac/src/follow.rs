@@ -1,6 +1,6 @@
 //! `almanac follow|unfollow|follows|followers|feed|seen|digest`: the follows of users, and their news.
 
-use catalog::{Catalog, FeedEntry, Happening, Sight, digest_json, json};
+use catalog::{Catalog, FeedEntry, Happening, Sight, json};
 use clap::{Args, Subcommand};
 use event::{Clock, Error, Id, Timestamp};
 use log::key::{EntityId, EntityKind, Followed};
@@ -120,7 +120,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
         }
         FollowCommand::Feed { user, limit, per_publisher, mark_seen, shown: Shown { format } } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
-            let feed = catalog.feed_of_each(user.id(), limit, per_publisher).await?;
+            let feed = catalog.feed(user.id(), limit, per_publisher, &Sight::Everything).await?;
             show_feed(&catalog, &feed, format).await?;
             if mark_seen {
                 let unseen = feed.into_iter().filter(|entry| !entry.is_seen);
@@ -141,7 +141,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
         FollowCommand::Digest { user: Some(user), shown: Shown { format } } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             let digest = catalog.digest_of(user.id(), &Sight::Everything, now).await?;
-            show_digest(&digest.iter().map(digest_json).collect::<Vec<_>>(), format);
+            show_digest(&digest.iter().map(|week| json!(week)).collect::<Vec<_>>(), format);
         }
         FollowCommand::Digest { user: None, shown: Shown { format } } => {
             all_follows(&catalog, format).await?

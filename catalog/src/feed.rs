@@ -8,17 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use futures::future::try_join_all;
-use log::key::{self, Followed};
-use table::{Condition, Cursor, Index, Item, Key, Pages, Query, item::Value, query_all, unless_overtaken};
+use log::key::{self, EntityId, EntityKind, Followed};
+use serde::{Serialize, Serializer};
+use table::{
+    Condition, Cursor, Index, Item, Key, Pages, Query, Table, item::Value, query_all, unless_overtaken,
+};
+use utoipa::ToSchema;
+use web::schema;
 
-pub use self::written::{alert_item, decision_item, model_of_alert};
-pub(crate) use self::written::{model_id, note_release};
-use super::{Action, Catalog, Release, Sight};
-
-mod written;
+use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
 
 /// Number of the latest happenings of each followed thing that a feed reads.
-pub const FEED_LOOK_BACK: usize = 100;
+const FEED_LOOK_BACK: usize = 100;
 
 /// Maximum entries of a feed, and of a page of a history.
 pub const MAX_ENTRIES: usize = 1_000;
@@ -30,7 +31,7 @@ pub const MAX_MARKS: usize = 100;
 pub const MAX_ALERT_BYTES: usize = 1_000;
 
 /// Time for which a mark of a seen happening is kept, in seconds.
-pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
+const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 
 /// Name of alerts among happenings.
 pub const ALERT: &str = "alert";
@@ -42,24 +43,43 @@ const ITEM_VERSION: i64 = 1;
 const READS_AT_ONCE: usize = 16;
 
 /// Happening of a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Happening {
     /// Time of the happening.
+    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// Name by which it is marked as seen.
+    #[serde(rename = "entry")]
+    #[schema(pattern = "^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$")]
     pub name: String,
     /// The workspace.
+    #[serde(serialize_with = "workspace_id")]
+    #[schema(schema_with = schema::id)]
     pub workspace: Id,
     /// Name of an [`Action`](super::Action), [`ALERT`] or [`DECIDED`].
+    #[schema(schema_with = what_schema)]
     pub what: String,
-    /// Name of the release, or of the alert.
+    /// The release, or the alert.
     pub about: String,
     /// Name of the model.
+    #[schema(required)]
     pub model: Option<String>,
     /// The environment.
+    #[schema(required)]
     pub environment: Option<String>,
-    /// Remark, or the text of the alert or of the decision.
+    /// A remark, or the text of an alert or of what is decided; such a text, which is made of events of any kind, is not for a token
+    /// for some kinds alone.
+    #[schema(required)]
     pub note: Option<String>,
+}
+
+fn workspace_id<S: Serializer>(workspace: &Id, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&EntityId::Workspace(workspace.clone()))
+}
+
+fn what_schema() -> web::openapi::schema::ObjectBuilder {
+    schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT, DECIDED]))
 }
 
 /// Message to people about a workspace, or about one of its models.
@@ -105,7 +125,7 @@ pub struct History {
 }
 
 impl Happening {
-    fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
+    pub(crate) fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         let text = |name| item.optional_text(name).map(str::to_owned);
         let (what, about, environment) = (item.text("what")?, item.text("about")?, text("environment"));
@@ -199,35 +219,13 @@ impl Catalog {
         Ok(false)
     }
 
-    /// Reads the recent happenings of everything that a user follows: at most `limit`, the unseen ones first, then the latest
-    /// first. It reads the latest [`FEED_LOOK_BACK`] of each followed thing: one page of follows, one of each thing, and one of
-    /// marks.
+    /// Reads the recent happenings of everything in sight that a user follows: at most `limit`, and of each followed thing at most
+    /// `of_each`, the unseen ones first, then the latest first. It reads the latest [`FEED_LOOK_BACK`] of each followed thing: one
+    /// page of follows, one of each thing, and one of marks.
     ///
     /// # Errors
-    /// `Invalid`, when `limit` is not 1 to [`MAX_ENTRIES`]; those of the table.
-    pub async fn feed(&self, user: &Id, limit: usize) -> Result<Vec<FeedEntry>> {
-        self.feed_of_each(user, limit, None).await
-    }
-
-    /// Reads a feed with at most `of_each` entries of each publisher, in the order of the feed. A publisher is a followed thing:
-    /// a model, for happenings of its releases even if its workspace is followed too, else the workspace.
-    ///
-    /// # Errors
-    /// As [`Catalog::feed`]; `Invalid`, when `of_each` is not 1 to [`MAX_ENTRIES`].
-    pub async fn feed_of_each(
-        &self,
-        user: &Id,
-        limit: usize,
-        of_each: Option<usize>,
-    ) -> Result<Vec<FeedEntry>> {
-        self.feed_in(user, limit, of_each, &Sight::Everything).await
-    }
-
-    /// Reads such a feed of the things in sight.
-    ///
-    /// # Errors
-    /// As [`Catalog::feed_of_each`].
-    pub async fn feed_in(
+    /// `Invalid`, when `limit` or `of_each` is not 1 to [`MAX_ENTRIES`]; those of the table.
+    pub async fn feed(
         &self,
         user: &Id,
         limit: usize,
@@ -328,4 +326,66 @@ fn check_limit(limit: usize) -> Result<()> {
         true => Ok(()),
         false => Err(Error::invalid(format!("the limit is 1 to {MAX_ENTRIES}"))),
     }
+}
+
+/// Records a happening of a release.
+pub(crate) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
+    let environment = change.environment.as_deref().unwrap_or_default();
+    let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
+    let item = placed(table, workspace, change.to_item(key), Some(&change.model)).await?;
+    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
+}
+
+/// Adds to the item of a happening its place among those of its model, if that exists.
+async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<Item> {
+    let Some(model) = model else { return Ok(item) };
+    let Some(id) = model_id(table, workspace, model).await? else { return Ok(item) };
+    let sk = item.key.sk.clone();
+    Ok(item.with("GSI1PK", key::happenings_of_model(&id).pk).with("GSI1SK", sk))
+}
+
+/// Creates the item of an alert, for the followers of the workspace or the model.
+///
+/// # Errors
+/// Errors of the table.
+pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Result<Item> {
+    let Alert { at, name, model, text } = alert;
+    told(table, workspace, *at, [ALERT, name, "", text], model.as_deref()).await
+}
+
+/// Creates the item of a decided comparison, for the followers of the workspace or the model.
+///
+/// # Errors
+/// Errors of the table.
+pub async fn decision_item(table: &dyn Table, workspace: &Id, decision: &Decision) -> Result<Item> {
+    let Decision { at, model, challenger, environment, text } = decision;
+    told(table, workspace, *at, [DECIDED, challenger, environment, text], Some(model)).await
+}
+
+async fn told(
+    table: &dyn Table,
+    workspace: &Id,
+    at: Timestamp,
+    [what, about, environment, note]: [&str; 4],
+    model: Option<&str>,
+) -> Result<Item> {
+    let mut item = Item::new(key::happening(workspace, at, what, about, environment))
+        .with("v", ITEM_VERSION)
+        .with("at", at.micros())
+        .with("what", what)
+        .with("about", about)
+        .with("note", note);
+    for (name, text) in [("model", model), ("environment", Some(environment).filter(|of| !of.is_empty()))] {
+        if let Some(text) = text {
+            item = item.with(name, text);
+        }
+    }
+    placed(table, workspace, item, model).await
+}
+
+/// Reads the id of a model by its name.
+pub(crate) async fn model_id(table: &dyn Table, workspace: &Id, name: &str) -> Result<Option<Id>> {
+    let guard = key::guard(Some(&EntityId::Workspace(workspace.clone())), EntityKind::Model, name);
+    let item = table.get(&guard).await?;
+    item.map(|item| Id::parse(item.text("id")?)).transpose()
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnsweredReview, AnyEntity, CrossedRule, Entity, Follow, FreeCounters, Grant, LiveState,
+    Activity, AnsweredReview, AnyEntity, Entity, Follow, FreeCounters, Grant, LiveState,
     Membership, Names, Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace,
     WorkspacePage, attributes, counts::Counts,
 };
@@ -332,21 +332,6 @@ pub fn user_page(page: &UserPage, names: &Names) -> Value {
 /// Workspace by itself.
 pub fn workspace(workspace: &Workspace) -> Value {
     any(&AnyEntity::Workspace(workspace.clone()))
-}
-
-/// A crossing as JSON.
-pub fn crossing(crossed: &CrossedRule) -> Value {
-    json!({
-        "id": crossed.id(),
-        "rule": crossed.rule,
-        "day": crossed.day.to_string(),
-        "what": crossed.crossing.name(),
-        "at": crossed.at.to_string(),
-        "value": crossed.value,
-        "measured": crossed.measured,
-        "cut": crossed.cut,
-        "text": crossed.text,
-    })
 }
 
 /// Fields that an entity of a type may have.

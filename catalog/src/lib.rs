@@ -87,11 +87,10 @@ use table::{Index, Query, Table, query_all};
 pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use alert::{
-    AlertRule, AlertRuleBody, Alerts, ColumnOf, CountOf, CrossedRule, Delivered, Delivery, DeliveryState,
-    DriftOf, FigureOf, Judged, Lags, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES,
-    MAX_FOR_DAYS, MAX_LAG_DAYS, MAX_REFERENCE_DAYS, MAX_SECRET_NAME, MAX_TEST_DAYS, MAX_URL_BYTES,
-    MAX_WEBHOOKS, Scope as AlertScope, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS, Watched, Webhook,
-    WebhookFormat, check_webhook_url, judged_rules,
+    AlertRule, AlertRuleBody, Alerts, CrossedRule, Delivery, DeliveryState, FiredBy, Judged, Lags,
+    MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_LISTED, MAX_REFERENCE_DAYS, MAX_TEST_DAYS, MAX_WEBHOOKS, Posted,
+    Posting, Scope as AlertScope, Watched, Webhook, WebhookFormat, check_webhook_url, digest_source,
+    judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
@@ -104,9 +103,8 @@ pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use digest::{
-    DIGEST_DAYS, DIGEST_SECONDS, DecidedComparison, DueDigest, FiredAlert, FollowersOf, LiveRelease,
-    MAX_DIGEST_ALERTS, MAX_DIGEST_PAGES, MAX_DIGEST_RELEASES, MAX_FOLLOWERS, ToldDigest, WeekOf, WeekValue,
-    Weeks, digest_json,
+    DecidedComparison, DigestModel, FiredAlert, FollowersOf, LiveRelease, MAX_DIGEST_PAGES, MAX_FOLLOWERS,
+    WeekOf, WeekValue, Weeks, digest_deliveries,
 };
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use erasure::{
@@ -114,8 +112,8 @@ pub use erasure::{
     MAX_ERASURE_KEYS, MAX_ERASURES, MAX_UNREADABLE,
 };
 pub use feed::{
-    ALERT, Alert, DECIDED, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES,
-    MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item, model_of_alert,
+    ALERT, Alert, DECIDED, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES, MAX_MARKS,
+    alert_item, decision_item,
 };
 pub use first::First;
 pub use follow::{Digest, Follow, Followers, MAX_FOLLOWS};

@@ -398,8 +398,8 @@ impl ReviewSpec {
 }
 
 impl Review {
-    fn to_item(&self, workspace: &Id) -> Result<Item> {
-        Item::of_record(key::review(workspace, &self.name), FORM, self)
+    fn to_item(&self, workspace: &Id) -> Item {
+        Item::record(key::review(workspace, &self.name), FORM, self)
     }
 
     /// Checks that the review is an arena.
@@ -467,8 +467,8 @@ impl ReviewItem {
         digest
     }
 
-    fn to_item(&self) -> Result<Item> {
-        Item::of_record(key::review_item(&self.id), FORM, self)
+    fn to_item(&self) -> Item {
+        Item::record(key::review_item(&self.id), FORM, self)
     }
 
     /// Replaces the key by a surrogate and removes the tags, `with_values` also the predictions of the releases.
@@ -507,7 +507,7 @@ impl Catalog {
         }
         // Without the review that names them the items are never found, and they expire.
         self.add_review_items(workspace, &review, picked).await?;
-        let made = review.to_item(workspace)?.with("ver", 1);
+        let made = review.to_item(workspace).with("ver", 1);
         match unless_overtaken(self.table.put(made, Condition::Absent).await)? {
             Some(()) => Ok(review),
             None => self.review_again(workspace, &review.name, &review.spec).await?.ok_or_else(|| {
@@ -519,7 +519,7 @@ impl Catalog {
     async fn find_review(&self, workspace: &Id, name: &str) -> Result<Option<Review>> {
         check_name(name)?;
         let item = self.table.get(&key::review(workspace, name)).await?;
-        item.map(|item| item.record(FORM)).transpose()
+        item.map(|item| item.to_record(FORM)).transpose()
     }
 
     /// Finds the review of a name, which must have the same specification.
@@ -555,7 +555,7 @@ impl Catalog {
     /// Errors of the table.
     pub async fn reviews(&self, workspace: &Id) -> Result<Vec<Review>> {
         let items = query_all(&*self.table, Query::table(key::reviews(workspace))).await?;
-        items.iter().map(|item| item.record(FORM)).collect()
+        items.iter().map(|item| item.to_record(FORM)).collect()
     }
 
     /// Reads the items of a review, in their order; at most [`MAX_REVIEW_ITEMS`], and of an arena [`MAX_PAIR_ITEMS`] of each
@@ -566,7 +566,7 @@ impl Catalog {
     pub async fn review_items(&self, workspace: &Id, review: &Id) -> Result<Vec<ReviewItem>> {
         let all = key::review_items(workspace, review, 0..MAX_ARENA_PAIRS * MAX_PAIR_ITEMS);
         let items = query_all(&*self.table, Query::table(all)).await?;
-        items.iter().map(|item| item.record(FORM)).collect()
+        items.iter().map(|item| item.to_record(FORM)).collect()
     }
 
     /// Reads an item of a review.
@@ -576,7 +576,7 @@ impl Catalog {
     pub async fn review_item(&self, id: &ReviewItemId) -> Result<ReviewItem> {
         let item = self.table.get(&key::review_item(id)).await?;
         let missing = || Error::not_found(format!("there is no item {} in this review", id.number));
-        item.ok_or_else(missing)?.record(FORM)
+        item.ok_or_else(missing)?.to_record(FORM)
     }
 
     /// Deletes a review; succeeds if it does not exist. Its items are served no more and expire; appended outcomes stay.
@@ -594,7 +594,7 @@ impl Catalog {
     /// Errors of the table.
     pub async fn arena_pairs(&self, workspace: &Id, review: &Id) -> Result<Vec<ArenaPair>> {
         let items = query_all(&*self.table, Query::table(key::arena_pairs(workspace, review))).await?;
-        items.iter().map(|item| item.record(FORM)).collect()
+        items.iter().map(|item| item.to_record(FORM)).collect()
     }
 
     /// Reads the releases that an arena compares now: the named ones, or those that are live anywhere, of one model or of all.
@@ -659,7 +659,7 @@ impl Catalog {
             };
             for (number, mut item) in (first..).zip(items) {
                 item.id.number = number;
-                puts.push(item.to_item()?);
+                puts.push(item.to_item());
             }
         }
         let puts = puts.into_iter().map(|item| self.table.put(item, Condition::Absent));
@@ -679,11 +679,11 @@ impl Catalog {
         }
         let key = key::arena_pair(workspace, review, pair.number);
         update(&*self.table, &key, Policy::of(&"a pair of an arena"), async |item| {
-            let known = item.map(|item| item.record(FORM)).transpose()?.unwrap_or_else(|| pair.clone());
+            let known = item.map(|item| item.to_record(FORM)).transpose()?.unwrap_or_else(|| pair.clone());
             if known.items != pair.items || known.releases != pair.releases {
                 return Err(Error::conflict("somebody else refreshes the arena at this time; try again"));
             }
-            Ok(Change::Put(Item::of_record(key.clone(), FORM, &ArenaPair { items, ..known })?, ()))
+            Ok(Change::Put(Item::record(key.clone(), FORM, &ArenaPair { items, ..known }), ()))
         })
         .await?;
         Ok(pair.numbers().end)
@@ -696,13 +696,13 @@ impl Catalog {
     pub async fn note_items(&self, workspace: &Id, review: &Review) -> Result<Review> {
         let key = key::review(workspace, &review.name);
         update(&*self.table, &key, Policy::of(&"an arena"), async |item| {
-            let known = item.map(|item| item.record::<Review>(FORM)).transpose()?;
+            let known = item.map(|item| item.to_record::<Review>(FORM)).transpose()?;
             let known = known.filter(|known| known.id == review.id);
             let gone = || Error::not_found(format!("the review `{}` was deleted", review.name));
             let pairs = self.arena_pairs(workspace, &review.id).await?;
             let items = pairs.iter().map(|pair| pair.items).sum();
             let noted = Review { items, ..known.ok_or_else(gone)? };
-            Ok(Change::Put(noted.to_item(workspace)?, noted))
+            Ok(Change::Put(noted.to_item(workspace), noted))
         })
         .await
     }
@@ -835,7 +835,7 @@ pub(crate) mod tests {
             let said = vec![PredictionSaid { value: Some(value), release: "v2".into(), ..Default::default() }];
             let tags = [("t".to_owned(), tag)].into();
             let item = ReviewItem { key, said, tags, lease: Some(lease), answer: Some(answer), ..item() };
-            prop_assert_eq!(item.to_item().unwrap().record::<ReviewItem>(FORM).unwrap(), item);
+            prop_assert_eq!(item.to_item().to_record::<ReviewItem>(FORM).unwrap(), item);
         }
     }
 }

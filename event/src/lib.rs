@@ -38,6 +38,7 @@ mod share;
 mod split;
 pub mod surrogate;
 pub mod task;
+mod text;
 pub mod time;
 mod zone;
 

@@ -5,11 +5,8 @@
 //! the order of days and returns the crossings: the rule begins to fire, or is resolved. Replaying the same numbers
 //! gives the same crossings ([`replay`]).
 
-mod robust;
-
-pub use robust::{MAX_DEVIATIONS, robust_z};
-
 use event::Day;
+use serde::{Deserialize, Serialize};
 
 /// Threshold that the number of a day is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +35,7 @@ pub struct Rule {
 }
 
 /// Number of a day and the events behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Number of the day; `None` if undefined.
     pub value: Option<f64>,
@@ -60,7 +57,8 @@ pub enum Verdict {
 }
 
 /// State of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// All is well.
     #[default]
@@ -76,28 +74,18 @@ pub enum State {
 }
 
 impl State {
-    /// All states.
-    pub const ALL: [Self; 5] = [Self::Ok, Self::Pending, Self::Firing, Self::Resolved, Self::NoData];
+    /// Names of all states.
+    pub const NAMES: [&'static str; 5] = ["ok", "pending", "firing", "resolved", "no_data"];
 
-    /// Returns its name: `ok`, `pending`, `firing`, `resolved` or `no_data`.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-            Self::Resolved => "resolved",
-            Self::NoData => "no_data",
-        }
-    }
-
-    /// Returns the state of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
+        Self::NAMES[self as usize]
     }
 }
 
 /// Event to notify people of: a rule begins to fire, or is resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Crossing {
     /// Begins to fire.
     Fires,
@@ -106,25 +94,17 @@ pub enum Crossing {
 }
 
 impl Crossing {
-    /// Both crossings.
-    pub const ALL: [Self; 2] = [Self::Fires, Self::Resolves];
+    /// Names of both crossings.
+    pub const NAMES: [&'static str; 2] = ["fires", "resolves"];
 
     /// Returns its name: `fires` or `resolves`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fires => "fires",
-            Self::Resolves => "resolves",
-        }
-    }
-
-    /// Returns the crossing of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|crossing| crossing.name() == name)
+        Self::NAMES[self as usize]
     }
 }
 
 /// Standing of a rule after some days.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// State of the rule.
     pub state: State,
@@ -172,29 +152,32 @@ impl Rule {
     /// Judges a measured number.
     pub fn judge(&self, measured: Option<f64>) -> Verdict {
         let Some(measured) = measured else { return Verdict::Unknown };
-        let (over, clear) = match self.test {
-            Test::Above(limit) => (measured > limit, measured <= self.clear.unwrap_or(limit)),
-            Test::Below(limit) => (measured < limit, measured >= self.clear.unwrap_or(limit)),
-            Test::Moved(limit) => (measured.abs() > limit, measured.abs() <= self.clear.unwrap_or(limit)),
+        // Oriented so that greater is worse.
+        let (measured, limit, sign) = match self.test {
+            Test::Above(limit) => (measured, limit, 1.0),
+            Test::Below(limit) => (-measured, -limit, -1.0),
+            Test::Moved(limit) => (measured.abs(), limit, 1.0),
         };
-        match (over, clear) {
-            (true, _) => Verdict::Breached,
-            (false, true) => Verdict::Cleared,
-            (false, false) => Verdict::Between,
+        match measured > limit {
+            true => Verdict::Breached,
+            false if measured <= self.clear.map_or(limit, |clear| sign * clear) => Verdict::Cleared,
+            false => Verdict::Between,
         }
     }
 }
 
 /// A day as a rule judged it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JudgedDay {
     /// The day.
     pub day: Day,
     /// Number of the day and the events behind it.
+    #[serde(flatten)]
     pub reading: Reading,
     /// Number compared with the threshold.
     pub measured: Option<f64>,
     /// Standing of the rule after the day.
+    #[serde(flatten)]
     pub standing: Standing,
     /// Crossing on this day, if any.
     pub crossing: Option<Crossing>,
@@ -211,6 +194,45 @@ pub fn replay(rule: &Rule, standing: Standing, days: &[(Day, Reading)], before: 
         JudgedDay { day: *day, reading: *reading, measured, standing, crossing }
     });
     judged.collect()
+}
+
+/// Quantile of the standard normal distribution at 3/4: the median deviation in standard deviations.
+const NORMAL_75: f64 = 0.674_489_750_196_081_7;
+
+/// Standard deviation of a normal distribution in mean absolute deviations: the root of π/2.
+const ROOT_HALF_PI: f64 = 1.253_314_137_315_500_3;
+
+/// Limit of deviations: if all others are equal, every other number is infinitely far away.
+pub const MAX_DEVIATIONS: f64 = 1e6;
+
+/// Returns the number of robust standard deviations above the median of others, negative below; `None` without
+/// others.
+///
+/// The modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): by the median absolute
+/// deviation from the median, or by the mean absolute deviation if half of the numbers equal the median.
+pub fn robust_z(value: f64, others: &[f64]) -> Option<f64> {
+    let middle = median(others.to_vec())?;
+    let deviations: Vec<f64> = others.iter().map(|other| (other - middle).abs()).collect();
+    let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
+    let scale = match median(deviations)? {
+        0.0 => mean * ROOT_HALF_PI,
+        mad => mad / NORMAL_75,
+    };
+    let distance = value - middle;
+    Some(match distance == 0.0 {
+        true => 0.0,
+        false => (distance / scale).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS),
+    })
+}
+
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_unstable_by(f64::total_cmp);
+    let half = numbers.len() / 2;
+    let upper = *numbers.get(half)?;
+    Some(match numbers.len() % 2 {
+        1 => upper,
+        _ => f64::midpoint(numbers[half - 1], upper),
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use catalog::{
-    Alert, AlertRule, Alerts, Catalog, ColumnOf, CountOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
+    Alert, AlertRule, AlertScope, Alerts, Catalog, CrossedRule, Delivery, FiredBy, Judged, Watched, alert_item,
     judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
@@ -14,7 +14,7 @@ use fold::alert::{Standing, State, Verdict, replay};
 use log::{
     active,
     evaluated::{self, At},
-    key::OfWorkspace,
+    key::{self, OfWorkspace},
     projection::{Applied, Projected},
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
@@ -22,10 +22,7 @@ use log::{
 use table::{Condition, Key, Table, Write, unless_overtaken};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::ended::Ended;
-use crate::{WorkspaceDay, deliver, early::latest, lag, lock::lock, shared::Shared};
-
-mod ended;
+use crate::{early::latest, lag, lock::lock, shared::Shared};
 
 /// Time between two judgements of the rules of all workspaces.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -41,6 +38,10 @@ const DAYS_AT_ONCE: usize = 31;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
+/// Reasons for the end of an alert that are reported to all who were notified that the rule fires.
+const DELETED: &str = "the rule was deleted while it fired";
+const EARLY: &str = "it was judged before its day was over, by a clock that was ahead";
+
 /// Result of judging the rules of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -50,6 +51,15 @@ pub struct Outcome {
     pub crossings: u64,
     /// Number of rules that fire now.
     pub firing: u64,
+}
+
+/// Alert rule that fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FiringRule {
+    /// Path of its workspace.
+    pub workspace: String,
+    /// Name of the rule.
+    pub rule: String,
 }
 
 /// Judges all days of the rules of a workspace that are due by `now`, and deletes the standings of deleted rules; the end of one
@@ -75,43 +85,30 @@ async fn judge_and_name(
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
         lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
+    let judge = Judge { table, catalog, workspace, alerts: &alerts, now };
     let (mut outcome, mut firing, mut failed) = (Outcome::default(), Vec::new(), BTreeMap::new());
     let mut known = BTreeMap::new();
     for (name, judged) in judged {
         let rule = alerts.rules.iter().find(|rule| rule.name() == name);
-        let is_early = match rule.filter(|rule| judged.is_of(rule)) {
+        let (why, since) = match rule.filter(|rule| judged.is_of(rule)) {
             Some(rule) if !is_early(rule, &judged, latest(table, now)) => {
                 known.insert(name, judged);
                 continue;
             }
-            rule => rule.is_some(),
+            Some(_) => (EARLY, now),
+            None => (DELETED, rule.map_or(now, |rule| rule.created_at)),
         };
-        let why = if is_early { EARLY } else { "the rule was deleted while it fired" };
-        let ended = Ended { table, workspace, alerts: &alerts, name: &name, why, now };
-        match ended.settle(judged, rule.is_some()).await {
-            Ok((judged, is_told)) => {
+        match judge.end(&name, &judged, rule.map(|rule| (rule, since)), why).await {
+            Ok((again, is_told)) => {
                 outcome.crossings += u64::from(is_told);
-                let again = rule.filter(|_| is_early);
-                let again = again.map(|rule| begin_again(table, workspace, rule, (judged, now)));
-                known.insert(
-                    name,
-                    match again {
-                        Some(again) => again.await?,
-                        None => judged,
-                    },
-                );
+                known.extend(again.map(|again| (name, again)));
             }
             // Other rules are judged all the same.
             Err(error) => _ = failed.insert(name, error),
         }
     }
     for rule in alerts.rules.iter().filter(|rule| !failed.contains_key(rule.name())) {
-        let judged = known.get(rule.name()).copied();
-        let since =
-            judged.filter(|judged| judged.is_of(rule)).map_or(rule.created_at, |judged| judged.created_at);
-        let rule = &AlertRule { created_at: since, ..rule.clone() };
-        let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
-        let state = judge.days(judged, &mut outcome).await?;
+        let state = judge.days(rule, known.remove(rule.name()), &mut outcome).await?;
         firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
     outcome.firing = firing.len() as u64;
@@ -121,9 +118,6 @@ async fn judge_and_name(
     }
 }
 
-/// Reason reported to all who were notified that a rule fires.
-const EARLY: &str = "it was judged before its day was over, by a clock that was ahead";
-
 /// Returns whether a clock that was ahead has judged a rule: the day is not over by the latest clock, unless a value above the
 /// threshold stays there.
 fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
@@ -132,31 +126,210 @@ fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
     rule.due(judged.day) > latest && !goes_on
 }
 
-/// Resets the standing of a rule in its item, so that it is judged from now on as a new one. Returns the new standing.
-async fn begin_again(
-    table: &dyn Table,
-    workspace: &Id,
-    rule: &AlertRule,
-    (judged, now): (Judged, Timestamp),
-) -> Result<Judged> {
-    let first = first_day(&AlertRule { created_at: now, ..rule.clone() });
-    let (ver, day) = (judged.ver + 1, first.before().unwrap_or(first));
-    let again = Judged { ver, created_at: now, day, standing: Standing::default() };
-    let put = table.put(again.to_item(workspace, rule.name()), Condition::unchanged(judged.ver)).await;
-    if unless_overtaken(put)?.is_some() {
-        tracing::warn!(%workspace, rule = rule.name(), day = %judged.day, "a clock that was ahead had judged this day; the rule is judged again");
-    }
-    // An overtaken worker writes nothing either.
-    Ok(again)
+/// Day before the first one that is due after an instant.
+fn day_before_first(rule: &AlertRule, since: Timestamp) -> Day {
+    let early = since.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
+    // A rule of absence at a time of its day may be created after that time; then the next day is the first one due.
+    let late = since.plus_seconds(DAY_SECONDS).day();
+    let window = Window::new(early, late).unwrap_or(Window::of(late));
+    let first = window.days().find(|day| rule.due(*day) > since).unwrap_or(late);
+    first.before().unwrap_or(first)
 }
 
-/// First day that is due after a rule was created.
-fn first_day(rule: &AlertRule) -> Day {
-    let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
-    // A rule of absence at a time of its day may be created after that time; then the next day is the first one due.
-    let late = rule.created_at.plus_seconds(DAY_SECONDS).day();
-    let window = Window::new(early, late).unwrap_or(Window::of(late));
-    window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(late)
+/// Reason to judge a day now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ripe {
+    /// The day is due.
+    Due,
+    /// The day goes on, and is judged when the threshold is passed, which is final.
+    IfBreached,
+}
+
+/// Judge of the rules of a workspace.
+struct Judge<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    workspace: &'a Id,
+    alerts: &'a Alerts,
+    now: Timestamp,
+}
+
+impl Judge<'_> {
+    /// Ends the standing of a rule that was deleted, or that begins again since an instant: its end is reported, if it fired.
+    /// Returns the standing with which it begins again, and whether anything was reported.
+    async fn end(
+        &self,
+        name: &str,
+        judged: &Judged,
+        again: Option<(&AlertRule, Timestamp)>,
+        why: &'static str,
+    ) -> Result<(Option<Judged>, bool)> {
+        let again = again.map(|(rule, since)| Judged {
+            ver: judged.ver + 1,
+            created_at: since,
+            day: day_before_first(rule, since),
+            standing: Standing::default(),
+            fired: None,
+        });
+        let unchanged = Condition::unchanged(judged.ver);
+        let mut writes = vec![match &again {
+            Some(again) => Write::Put(again.to_item(self.workspace, name), unchanged),
+            None => Write::Delete(key::standing(self.workspace, name), unchanged),
+        }];
+        if let Some(fired) = &judged.fired {
+            // Set before all reports about a later rule of its name, and behind all days on which it crossed.
+            let at = Timestamp::from_micros(self.now.micros() - 1).unwrap_or(self.now);
+            let day = fired.day.next().map_or(fired.day, |next| next.max(self.now.day()));
+            let over = CrossedRule::resolved(name, judged.created_at, (day, at), why.to_owned());
+            writes.extend(self.told(&over, fired).await?);
+        }
+        let is_told = unless_overtaken(self.table.transact(writes).await)?.is_some() && judged.fired.is_some();
+        tracing::info!(workspace = %self.workspace, rule = name, is_told, "the standing of an alert rule ends: {why}");
+        Ok((again, is_told))
+    }
+
+    /// Writes of a crossing, of its alert, and of its deliveries to the webhooks that are still there.
+    async fn told(&self, crossed: &CrossedRule, to: &FiredBy) -> Result<Vec<Write>> {
+        let (model, text) = (to.model.clone(), crossed.text.clone());
+        let alert = Alert { at: crossed.at, name: crossed.rule.clone(), model, text };
+        let mut writes = vec![
+            Write::Put(crossed.to_item(self.workspace), Condition::Absent),
+            Write::Put(alert_item(self.table, self.workspace, &alert).await?, Condition::None),
+        ];
+        let path = match to.webhooks.is_empty() {
+            true => String::new(),
+            false => self.catalog.workspace(&self.workspace.to_string()).await?.path,
+        };
+        for webhook in self.alerts.webhooks.iter().filter(|one| to.webhooks.contains(&one.name)) {
+            let body = webhook.body(self.workspace, &path, crossed);
+            let delivery = Delivery::of(crossed, &webhook.name, body);
+            writes.push(Write::Put(delivery.to_item(self.workspace), Condition::Absent));
+        }
+        Ok(writes)
+    }
+
+    /// Judges the days of a rule that are due; returns the state of the rule after that.
+    async fn days(&self, rule: &AlertRule, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
+        let mut judged = judged.unwrap_or_else(|| Judged {
+            ver: 0,
+            created_at: rule.created_at,
+            day: day_before_first(rule, rule.created_at),
+            standing: Standing::default(),
+            fired: None,
+        });
+        let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
+        for _ in 0..DAYS_AT_ONCE {
+            let Some(day) = judged.day.next() else { break };
+            let ripe = match rule.due(day) <= closed {
+                true => Ripe::Due,
+                false if rule.only_rises() && day.start() <= closed => Ripe::IfBreached,
+                false => break,
+            };
+            let Some(cut) = self.projected(rule, day, ripe).await? else { break };
+            let Some((after, has_crossed)) = self.day(rule, &judged, (day, ripe), cut).await? else { break };
+            judged = after;
+            outcome.days += 1;
+            outcome.crossings += u64::from(has_crossed);
+        }
+        Ok(judged.standing.state)
+    }
+
+    /// Judges a day. Returns the standing of the rule after it, and whether it crossed. `None`, when another process has judged it,
+    /// or when it goes on and nothing is decided yet.
+    async fn day(
+        &self,
+        rule: &AlertRule,
+        before: &Judged,
+        (day, ripe): (Day, Ripe),
+        cut: Applied,
+    ) -> Result<Option<(Judged, bool)>> {
+        let days = self.catalog.readings(self.workspace, rule, rule.with_days_before(day, day)?).await?;
+        let judged = replay(&rule.rule, before.standing, &days, days.len().saturating_sub(1)).pop();
+        let judged = judged.ok_or_else(|| Error::invalid(format!("{day} cannot be judged")))?;
+        if ripe == Ripe::IfBreached && rule.rule.judge(judged.measured) != Verdict::Breached {
+            return Ok(None);
+        }
+        // Microseconds later for each later day, so that alerts have an order.
+        let later = i64::from(day.number() - before.created_at.day().number());
+        let at = Timestamp::from_micros(self.now.micros() + later).unwrap_or(self.now);
+        let rule = &AlertRule { created_at: before.created_at, ..rule.clone() };
+        let crossed = CrossedRule::of(rule, &judged, cut, at);
+        let webhooks = self.alerts.webhooks.iter().map(|webhook| &webhook.name);
+        let to = FiredBy {
+            day,
+            model: match &rule.scope {
+                AlertScope::Live { model, .. } => Some(model.clone()),
+                AlertScope::Workspace | AlertScope::Release(_) => None,
+            },
+            webhooks: webhooks.filter(|name| rule.notifies(name)).cloned().collect(),
+        };
+        let fired = match (judged.standing.state, &crossed) {
+            (State::Firing, Some(_)) => Some(to.clone()),
+            (State::Firing, None) => before.fired.clone(),
+            _ => None,
+        };
+        let (ver, created_at) = (before.ver + 1, before.created_at);
+        let after = Judged { ver, created_at, day, standing: judged.standing, fired };
+        let item = after.to_item(self.workspace, rule.name());
+        let mut writes = vec![Write::Put(item, Condition::unchanged(before.ver))];
+        if let Some(crossed) = &crossed {
+            writes.extend(self.told(crossed, &to).await?);
+        }
+        let written = unless_overtaken(self.table.transact(writes).await)?;
+        if let (Some(()), Some(crossed)) = (written, &crossed) {
+            tracing::info!(workspace = %self.workspace, rule = crossed.rule, %day, crossing = crossed.crossing.name(), "{}", crossed.text);
+        }
+        Ok(written.map(|()| (after, crossed.is_some())))
+    }
+
+    /// Reads the prefix up to which the inputs of a rule are projected on a day; `None`, when segments appended by the instant at
+    /// which the day is due are missing, unless that is long ago. A day that goes on is judged by the present projections.
+    async fn projected(&self, rule: &AlertRule, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
+        let (table, workspace) = (self.table, self.workspace);
+        let version = active::load(table, workspace).await?.version;
+        let rollup = key::rollup(workspace, version, day);
+        let (kinds, applied): (&[Kind], _) = match &rule.watched {
+            Watched::Figure { figure, .. } if figure.logged().is_none() => {
+                let applied = evaluated::head(table, At { workspace, version, day }).await?.applied;
+                (&[Kind::Predictions, Kind::Outcomes], applied)
+            }
+            Watched::Figure { .. } => (&[Kind::Metrics], self.applied_of(&rollup).await?),
+            Watched::Column(column, _) | Watched::Drift(column, ..) => {
+                let features = key::features(workspace, version, day);
+                let key = if column.starts_with(FEATURE_PREFIX) { &features } else { &rollup };
+                (&[Kind::Predictions], self.applied_of(key).await?)
+            }
+            // These read the log, and recorded lags.
+            Watched::Lag(_) => return Ok(Some(Applied::new())),
+            Watched::Missing(..) if rule.scope == AlertScope::Workspace => return Ok(Some(Applied::new())),
+            Watched::Count(kind, _) | Watched::Missing(kind, _) => {
+                (std::slice::from_ref(kind), self.applied_of(&rollup).await?)
+            }
+        };
+        let due = rule.due(day);
+        if ripe == Ripe::Due && self.now < due.plus_seconds(PATIENCE_SECONDS) {
+            for kind in kinds {
+                for head in scan::heads_of_kind(table, workspace, day, *kind).await? {
+                    let covered = applied.get(&head.log.name()).copied().unwrap_or(0);
+                    let next = match head.seq > covered {
+                        true => scan::after(table, &head.log, covered).await?,
+                        false => None,
+                    };
+                    if next.is_some_and(|segment| segment.appended_at <= due) {
+                        tracing::debug!(%workspace, %day, rule = rule.name(), "is not projected yet, and judged later");
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(Some(applied.into_iter().filter(|(log, _)| log.contains('/')).collect()))
+    }
+
+    /// Reads the prefix of the logs that a projection covers.
+    async fn applied_of(&self, key: &Key) -> Result<Applied> {
+        let item = self.table.get(key).await?;
+        Ok(item.as_ref().map(Projected::applied_of).transpose()?.unwrap_or_default())
+    }
 }
 
 impl Shared {
@@ -210,171 +383,5 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             }
             judged => judged?,
         }
-    }
-}
-
-/// Reason to judge a day now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ripe {
-    /// The day is due.
-    Due,
-    /// The day goes on, and is judged when the threshold is passed, which is final.
-    IfBreached,
-}
-
-/// Alert rule that fires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FiringRule {
-    /// Path of its workspace.
-    pub workspace: String,
-    /// Name of the rule.
-    pub rule: String,
-}
-
-/// Judge of one rule.
-struct Judge<'a> {
-    table: &'a dyn Table,
-    catalog: &'a Catalog,
-    workspace: &'a Id,
-    alerts: &'a Alerts,
-    rule: &'a AlertRule,
-    now: Timestamp,
-}
-
-impl Judge<'_> {
-    /// Judges the days that are due; returns the state of the rule after that.
-    async fn days(&self, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
-        let ver = judged.map_or(0, |judged| judged.ver);
-        let judged = judged.filter(|judged| judged.created_at == self.rule.created_at);
-        let mut standing = judged.map_or(Standing::default(), |judged| judged.standing);
-        let mut next = match judged {
-            Some(judged) => judged.day.next(),
-            None => Some(first_day(self.rule)),
-        };
-        let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
-        for ver in (ver..).take(DAYS_AT_ONCE) {
-            let Some(day) = next else { break };
-            let Some(ripe) = self.ripe(day, closed) else { break };
-            let Some(cut) = self.projected(day, ripe).await? else { break };
-            let Some((after, has_crossed)) = self.day(day, standing, (ver, ripe), cut).await? else { break };
-            standing = after;
-            outcome.days += 1;
-            outcome.crossings += u64::from(has_crossed);
-            next = day.next();
-        }
-        Ok(standing.state)
-    }
-
-    /// Returns why a day can be judged now: it is due, or it has begun and a value above the threshold stays there. `None`, when it
-    /// cannot.
-    fn ripe(&self, day: Day, closed: Timestamp) -> Option<Ripe> {
-        match self.rule.due(day) <= closed {
-            true => Some(Ripe::Due),
-            false => (self.rule.only_rises() && day.start() <= closed).then_some(Ripe::IfBreached),
-        }
-    }
-
-    /// Time of the judgement of a day: now, and microseconds later for each later day, so that alerts have an order.
-    fn at(&self, day: Day) -> Timestamp {
-        let days = i64::from(day.number() - self.rule.created_at.day().number());
-        Timestamp::from_micros(self.now.micros() + days).unwrap_or(self.now)
-    }
-
-    /// Judges a day. Returns the standing of the rule after it, and its crossing. `None`, when another process has judged it, or
-    /// when it goes on and nothing is decided yet.
-    async fn day(
-        &self,
-        day: Day,
-        standing: Standing,
-        (ver, ripe): (i64, Ripe),
-        cut: Applied,
-    ) -> Result<Option<(Standing, bool)>> {
-        let (rule, workspace) = (self.rule, self.workspace);
-        let before = i64::from(rule.look_back());
-        let first = day.start().plus_seconds(-before * DAY_SECONDS).day();
-        let days = self.catalog.readings(workspace, rule, Window::new(first, day)?).await?;
-        let judged = replay(&rule.rule, standing, &days, days.len().saturating_sub(1)).pop();
-        let judged = judged.ok_or_else(|| Error::invalid(format!("{day} cannot be judged")))?;
-        if ripe == Ripe::IfBreached && rule.rule.judge(judged.measured) != Verdict::Breached {
-            return Ok(None);
-        }
-        let after = Judged { ver: ver + 1, created_at: rule.created_at, day, standing: judged.standing };
-        let mut writes = vec![Write::Put(after.to_item(workspace, rule.name()), Condition::unchanged(ver))];
-        let crossed = CrossedRule::of(rule, &judged, cut, self.at(day));
-        if let Some(crossed) = &crossed {
-            let model = match &rule.scope {
-                catalog::AlertScope::Live { model, .. } => Some(model.clone()),
-                catalog::AlertScope::Workspace | catalog::AlertScope::Release(_) => None,
-            };
-            let alert =
-                Alert { at: crossed.at, name: crossed.rule.clone(), model, text: crossed.text.clone() };
-            writes.push(Write::Put(crossed.to_item(workspace), Condition::Absent));
-            writes.push(Write::Put(alert_item(self.table, workspace, &alert).await?, Condition::None));
-            writes.extend(deliver::writes(workspace, self.alerts.notified(rule), crossed));
-        }
-        let written = unless_overtaken(self.table.transact(writes).await)?;
-        if let (Some(()), Some(crossed)) = (written, &crossed) {
-            tracing::info!(%workspace, rule = crossed.rule, day = %day, crossing = crossed.crossing.name(), "{}", crossed.text);
-        }
-        Ok(written.map(|()| (judged.standing, crossed.is_some())))
-    }
-
-    /// Reads the prefix up to which the inputs of the rule are projected on a day; `None`, when segments appended by the instant
-    /// at which the day is due are missing, unless that is long ago. A day that goes on is judged by the present projections.
-    async fn projected(&self, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
-        let version = active::load(self.table, self.workspace).await?.version;
-        let (kinds, applied): (&[Kind], _) = match &self.rule.watched {
-            Watched::Figure(of) if of.figure.logged().is_some() => {
-                let key = log::key::rollup(self.workspace, version, day);
-                (&[Kind::Metrics], self.applied_of(&key).await?)
-            }
-            Watched::Figure(_) => {
-                let at = At { workspace: self.workspace, version, day };
-                let applied = evaluated::head(self.table, at).await?.applied;
-                (&[Kind::Predictions, Kind::Outcomes], applied)
-            }
-            Watched::Count(CountOf { kind, .. }) => {
-                let key = log::key::rollup(self.workspace, version, day);
-                (std::slice::from_ref(kind), self.applied_of(&key).await?)
-            }
-            Watched::Column(ColumnOf { column, .. }) | Watched::Drift(DriftOf { column, .. }) => {
-                let key = match column.starts_with(FEATURE_PREFIX) {
-                    true => log::key::features(self.workspace, version, day),
-                    false => log::key::rollup(self.workspace, version, day),
-                };
-                (&[Kind::Predictions], self.applied_of(&key).await?)
-            }
-            Watched::Missing(kind, _) if self.rule.scope != catalog::AlertScope::Workspace => {
-                let key = log::key::rollup(self.workspace, version, day);
-                (std::slice::from_ref(kind), self.applied_of(&key).await?)
-            }
-            // These read the log, and recorded lags.
-            Watched::Missing(..) | Watched::Lag(_) => return Ok(Some(Applied::new())),
-        };
-        let due = self.rule.due(day);
-        if ripe == Ripe::Due && self.now < due.plus_seconds(PATIENCE_SECONDS) {
-            for kind in kinds {
-                for head in scan::heads_of_kind(self.table, self.workspace, day, *kind).await? {
-                    let covered = applied.get(&head.log.name()).copied().unwrap_or(0);
-                    let next = match head.seq > covered {
-                        true => scan::after(self.table, &head.log, covered).await?,
-                        false => None,
-                    };
-                    if next.is_some_and(|segment| segment.appended_at <= due) {
-                        let day = WorkspaceDay { workspace: self.workspace.clone(), day };
-                        tracing::debug!(%day, rule = self.rule.name(), "is not projected yet, and judged later");
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        let logs: BTreeMap<_, _> = applied.into_iter().filter(|(log, _)| log.contains('/')).collect();
-        Ok(Some(logs))
-    }
-
-    /// Reads the prefix of the logs that a projection covers.
-    async fn applied_of(&self, key: &Key) -> Result<Applied> {
-        let item = self.table.get(key).await?;
-        Ok(item.as_ref().map(Projected::applied_of).transpose()?.unwrap_or_default())
     }
 }

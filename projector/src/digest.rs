@@ -1,14 +1,13 @@
-//! Writes digests: happenings of a workspace in its last days, for the webhooks that want them at a time of each day. The text of
-//! a digest and its delivery ([`crate::deliver`]) are one transaction, under the condition that there is none of its webhook and
-//! day yet. So there is one a day, through all crashes and restarts, and each try posts the same.
+//! Writes digests: happenings of a workspace in its last days, for the webhooks that want them at a time of each day. All pages of a
+//! digest are deliveries ([`crate::deliver`]) of one transaction, under the condition that there is none of its webhook and day yet.
+//! So there is one a day, through all crashes and restarts, and each try posts the same.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
+use std::{collections::BTreeMap, time::Duration};
+
+use catalog::{
+    Catalog, Follow, FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS, Webhook, digest_deliveries, digest_source,
 };
-
-use catalog::{Catalog, DueDigest, Follow, FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS};
-use event::{Id, Result, Timestamp};
+use event::{Day, Id, Result, Timestamp};
 use log::key::{self, Followed, OfWorkspace};
 use table::{Condition, Table, Write, unless_overtaken};
 
@@ -50,19 +49,8 @@ impl Followers {
 /// # Errors
 /// Errors of the table, and `Corrupt`.
 pub async fn tell(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Result<u64> {
-    let mut due = BTreeMap::new();
-    for workspace in catalog.watched_workspaces().await? {
-        let found = due_in(table, catalog, &workspace, now).await?;
-        if !found.is_empty() {
-            due.insert(workspace, found);
-        }
-    }
-    let followers = followers(catalog, &due.keys().cloned().collect()).await?;
-    let mut told = 0;
-    for (workspace, due) in &due {
-        told += tell_some(table, catalog, workspace, due, followers.get(workspace), now).await?;
-    }
-    Ok(told)
+    let workspaces = catalog.watched_workspaces().await?;
+    tell_each(table, catalog, &workspaces, now).await?.into_values().sum()
 }
 
 /// Writes the due digests of one workspace.
@@ -70,40 +58,31 @@ pub async fn tell(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Resul
 /// # Errors
 /// As [`tell`].
 pub async fn tell_in(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<u64> {
-    let due = due_in(table, catalog, workspace, now).await?;
-    let followers = followers(catalog, &due.iter().map(|_| workspace.clone()).collect()).await?;
-    tell_some(table, catalog, workspace, &due, followers.get(workspace), now).await
+    tell_each(table, catalog, std::slice::from_ref(workspace), now).await?.into_values().sum()
 }
 
-/// Finds the digests of a workspace that are due and not written yet.
-async fn due_in(
+/// Writes the due digests of some workspaces; returns the number of each in which one was due, or its error.
+async fn tell_each(
     table: &dyn Table,
     catalog: &Catalog,
-    workspace: &Id,
+    workspaces: &[Id],
     now: Timestamp,
-) -> Result<Vec<DueDigest>> {
-    let mut due = Vec::new();
-    for webhook in catalog.alerts(workspace).await?.webhooks {
-        let Some(digest) = DueDigest::of(&webhook, now) else { continue };
-        if table.get(&key::digest(workspace, digest.day, &webhook.name, 1)).await?.is_none() {
-            due.push(digest);
+) -> Result<BTreeMap<Id, Result<u64>>> {
+    let mut due = BTreeMap::new();
+    for workspace in workspaces {
+        let found = due_in(table, catalog, workspace, now).await;
+        if !matches!(&found, Ok(found) if found.is_empty()) {
+            due.insert(workspace.clone(), found);
         }
     }
-    Ok(due)
-}
-
-/// Reads the followers of these workspaces and their models: one query of the index of all follows, if there is any workspace.
-async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTreeMap<Id, Followers>> {
-    let mut found = BTreeMap::<Id, Followers>::new();
+    let mut followers: BTreeMap<Id, Followers> = due.keys().map(|id| (id.clone(), Followers::default())).collect();
     let mut after = None;
-    while !workspaces.is_empty() {
+    while !due.is_empty() {
         let page = catalog.digest(after).await?;
         for (user, follows) in page.users {
             for Follow { followed, .. } in follows {
-                let workspace = followed.workspace();
-                if workspaces.contains(workspace) {
-                    found.entry(workspace.clone()).or_default().add(&user, followed);
-                }
+                let of = followers.get_mut(followed.workspace());
+                of.into_iter().for_each(|of| of.add(&user, followed.clone()));
             }
         }
         after = page.next;
@@ -111,32 +90,51 @@ async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTree
             break;
         }
     }
-    Ok(found)
+    let mut told = BTreeMap::new();
+    for (workspace, due) in due {
+        let followers = followers.remove(&workspace).unwrap_or_default();
+        let telling = async { tell_some(table, catalog, (&workspace, due?), followers, now).await };
+        let of = telling.await;
+        told.insert(workspace, of);
+    }
+    Ok(told)
+}
+
+/// Finds the webhooks of a workspace whose digests are due and not written yet, each with the last day of its digest.
+async fn due_in(
+    table: &dyn Table,
+    catalog: &Catalog,
+    workspace: &Id,
+    now: Timestamp,
+) -> Result<Vec<(Webhook, Day)>> {
+    let mut due = Vec::new();
+    for webhook in catalog.alerts(workspace).await?.webhooks {
+        let Some(day) = webhook.digest_due(now) else { continue };
+        let first = key::delivery(workspace, day, &digest_source(1), &webhook.name);
+        if table.get(&first).await?.is_none() {
+            due.push((webhook, day));
+        }
+    }
+    Ok(due)
 }
 
 /// Writes digests of a workspace; returns their number, without those that another process has written meanwhile.
 async fn tell_some(
     table: &dyn Table,
     catalog: &Catalog,
-    workspace: &Id,
-    due: &[DueDigest],
-    followers: Option<&Followers>,
+    (workspace, due): (&Id, Vec<(Webhook, Day)>),
+    followers: Followers,
     now: Timestamp,
 ) -> Result<u64> {
-    let more = followers.map_or(0, |followers| followers.more);
-    let named = followers.into_iter().flat_map(|followers| followers.named.clone());
-    let named: Vec<FollowersOf> = named.collect();
+    let named: Vec<FollowersOf> = followers.named.into_iter().collect();
     let mut told = 0;
-    for digest in due {
+    for (webhook, day) in due {
         // A workspace that is gone has no digest.
-        let Some(week) = catalog.week_of(workspace, digest.day, now).await? else { return Ok(told) };
-        // All pages go into one transaction, so that none is missing.
-        let writes = digest.told(&week, &named, more, now).into_iter().flat_map(|page| {
-            [page.to_item(workspace), page.delivery().to_item(workspace)]
-                .map(|item| Write::Put(item, Condition::Absent))
-        });
+        let Some(week) = catalog.week_of(workspace, day, now).await? else { return Ok(told) };
+        let pages = digest_deliveries(&webhook, &week, (&named, followers.more), now);
+        let writes = pages.iter().map(|page| Write::Put(page.to_item(workspace), Condition::Absent));
         if unless_overtaken(table.transact(writes.collect()).await)?.is_some() {
-            tracing::info!(%workspace, webhook = digest.webhook.name, day = %digest.day, "a digest is told");
+            tracing::info!(%workspace, webhook = webhook.name, %day, "a digest is told");
             told += 1;
         }
     }
@@ -146,20 +144,9 @@ async fn tell_some(
 impl Shared {
     /// Writes the due digests of all workspaces; a failure becomes a dead letter of the workspace.
     async fn tell_all(&self) -> Result<()> {
-        let (table, catalog, now) = (&*self.table, &self.catalog, self.now());
-        let mut due = BTreeMap::new();
-        for workspace in catalog.watched_workspaces().await? {
-            match due_in(table, catalog, &workspace, now).await {
-                Err(error) if error.may_pass() && !error.is_denied() => return Err(error),
-                Ok(found) if found.is_empty() => {}
-                found => _ = due.insert(workspace, found),
-            }
-        }
-        let followers = followers(catalog, &due.keys().cloned().collect()).await?;
-        for (workspace, due) in due {
-            let followers = followers.get(&workspace);
-            let telling = async { tell_some(table, catalog, &workspace, &due?, followers, now).await };
-            self.noted(&workspace, OfWorkspace::Digests, telling).await?;
+        let workspaces = self.catalog.watched_workspaces().await?;
+        for (workspace, told) in tell_each(&*self.table, &self.catalog, &workspaces, self.now()).await? {
+            self.noted(&workspace, OfWorkspace::Digests, std::future::ready(told)).await?;
         }
         Ok(())
     }

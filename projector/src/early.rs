@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Delivered, Delivery};
+use catalog::{Delivery, Posting};
 use event::{Day, Id, Kind, Result, Timestamp};
 use fold::maturity::AGES;
 use log::{active, erased::Turn, expired, key, pending, projection::Applied, rolled, scan, staged};
@@ -38,7 +38,7 @@ pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
 }
 
 /// Takes back the decisions of a workspace that were made too early, or returns `None` while keys are being erased: stages of
-/// some days, and all other decisions of the days up to `until`. Returns the days whose stages are to be made again: those that
+/// some days, and all other decisions. Returns the days whose stages are to be made again: those that
 /// have reached an age by now whose stage differs from the logs of that time.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
 pub(crate) async fn take_back(
     table: &dyn Table,
     workspace: &Id,
-    (days, until): (impl IntoIterator<Item = Day>, Day),
+    days: impl IntoIterator<Item = Day>,
     now: Timestamp,
 ) -> Result<Option<BTreeSet<Day>>> {
     let turn = Turn::load(table, workspace).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn take_back(
         }
     }
     let waiting = early.outcomes(turn).await?;
-    let posted = early.posted(until).await?;
+    let posted = early.posted().await?;
     if !taken.is_empty() || waiting + posted > 0 {
         let days = taken.len();
         tracing::warn!(
@@ -161,22 +161,15 @@ impl Early<'_> {
     }
 
     /// Deletes digests of days that are not over, and makes postponed or given up deliveries due at once. Returns their number.
-    async fn posted(&self, until: Day) -> Result<u64> {
+    async fn posted(&self) -> Result<u64> {
         let (table, today) = (self.table, self.latest.day());
         let mut early = 0;
-        for told in
-            query_all(table, Query::table(key::digests_since(self.workspace, today)).only(&["v"])).await?
-        {
-            table.delete(&told.key, Condition::None).await?;
-            early += 1;
-        }
         let first = self.now.plus_seconds(-DELIVERY_DAYS * DAY_SECONDS).day();
-        let deliveries = key::deliveries(self.workspace, first, until.max(today));
-        for item in query_all(table, Query::table(deliveries)).await? {
+        for item in query_all(table, Query::table(key::deliveries_since(self.workspace, first))).await? {
             let delivery = Delivery::from_item(&item)?;
             let unchanged = Condition::unchanged(delivery.ver);
             let written = match delivery.hastened(self.now, self.latest) {
-                _ if matches!(delivery.of, Delivered::Digest { .. }) && delivery.day >= today => {
+                _ if delivery.of == Posting::Digest && delivery.day >= today => {
                     table.delete(&item.key, unchanged).await
                 }
                 Some(hastened) => table.put(hastened.to_item(self.workspace), unchanged).await,

@@ -76,7 +76,7 @@ pub(crate) async fn make_again(
     days: &BTreeSet<Day>,
     now: Timestamp,
 ) -> Result<()> {
-    let taken = take_back(table, workspace, (days.iter().copied(), latest(table, now).day()), now).await?;
+    let taken = take_back(table, workspace, days.iter().copied(), now).await?;
     for day in taken.into_iter().flatten() {
         make_day(table, &WorkspaceDay { workspace: workspace.clone(), day }, now).await?;
     }
@@ -94,7 +94,7 @@ pub async fn make(table: &dyn Table, workspace: &Id, older: &BTreeSet<Day>, now:
     let mut again = BTreeSet::new();
     if let Some(early) = until.filter(|until| until.at > latest(table, now)) {
         let days = reached_between(closed.plus_seconds(-DAY_SECONDS), early.at);
-        match take_back(table, workspace, (days, early.at.day()), now).await? {
+        match take_back(table, workspace, days, now).await? {
             Some(taken) => again = taken,
             None => return Ok(Made::WAITING),
         }
@@ -156,7 +156,7 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
     let mut last = Last::load(table, day).await?;
     // Who made one by a clock that was ahead may have died before it said up to when it made some.
     if !last.has_come(*of, latest(table, now)) {
-        if take_back(table, workspace, ([*of], *of), now).await?.is_none() {
+        if take_back(table, workspace, [*of], now).await?.is_none() {
             return Ok(Made::WAITING);
         }
         last = Last::load(table, day).await?;

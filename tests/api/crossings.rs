@@ -110,7 +110,7 @@ async fn crossing_is_recorded_once_and_told_to_followers(world: World) {
         scene.world.catalog.crossings(scene.id(), day(4).parse().unwrap(), day(4).parse().unwrap(), 1).await;
     let last = last.unwrap().remove(0);
     assert_eq!((last.value, last.cut.values().sum::<u64>()), (Some(9.0), 1));
-    let standing = scene.world.catalog.judged_rules(scene.id()).await.unwrap()["few"];
+    let standing = scene.world.catalog.judged_rules(scene.id()).await.unwrap()["few"].clone();
     assert_eq!((standing.day.to_string(), standing.standing.state.name()), (day(4), "resolved"));
 }
 

@@ -124,7 +124,7 @@ async fn what_crosses_is_posted_once_and_recorded(world: World) {
     let crossings =
         scene.world.catalog.crossings(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 10);
     let wanted: BTreeSet<String> =
-        crossings.await.unwrap().iter().map(|one| format!("{}.{}", scene.id(), one.id())).collect();
+        crossings.await.unwrap().iter().map(|one| format!("{}.{}", scene.id(), one.id)).collect();
     assert_eq!(ids(&receiver), ["chat", "ops"].map(|name| (name.to_owned(), wanted.clone())).into());
     let bodies: Vec<String> = receiver.got().into_iter().map(|parcel| parcel.body).collect();
     let told = "few fires in credit/prod: the number of predictions on 2026-06-02 is 1, below 5";
@@ -194,7 +194,7 @@ async fn what_fails_is_tried_again_for_a_day(world: World) {
 async fn next_of(scene: &Scene, webhook: &str) -> Option<Timestamp> {
     let all = recorded(scene).await.into_iter();
     let mut pending = all.filter(|one| one.webhook == webhook && one.state == DeliveryState::Pending);
-    pending.next().map(|one| one.due_at)
+    pending.next().and_then(|one| one.next_at)
 }
 
 async fn unavailable_receiver_is_tried_once_per_round(world: World) {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use catalog::{
-    AlertRuleBody, Attributes, Catalog, Decision, Delivered, DeliveryState, MAX_FOLLOWERS, New, NewEntity,
-    PrimaryMetric, Sight, Webhook, WebhookFormat, WeekOf, decision_item,
+    AlertRuleBody, Attributes, Catalog, Decision, DeliveryState, MAX_FOLLOWERS, New, NewEntity,
+    PrimaryMetric, Sight, Webhook, WebhookFormat, WeekOf, Weeks, decision_item,
 };
 use event::{Clock, Id, Kind, Result, Timestamp};
 use log::key::{self, EntityId, Followed};
@@ -159,27 +159,26 @@ async fn digest_tells_followed_entities_with_recent_days(world: World) {
     assert_eq!(queries, 5, "what is followed, releases, what is live, what crossed and what happened");
     let [whole, of_model] = &told[..] else { panic!("{told:?}") };
     assert_eq!(
-        (whole.path.as_str(), whole.window.to_string().as_str()),
-        ("credit/prod", "2026-06-03..2026-06-09")
+        (whole.path.as_str(), whole.from.to_string(), whole.to.to_string()),
+        ("credit/prod", "2026-06-03".to_owned(), "2026-06-09".to_owned())
     );
-    let counts =
-        |week: &WeekOf, kind| (week.counts.last.get(&kind).copied(), week.counts.before.get(&kind).copied());
-    assert_eq!(counts(whole, Kind::Outcomes), (Some(1), Some(1)));
+    let counts = |weeks: Weeks<u64>| (weeks.last, weeks.before);
+    assert_eq!(whole.outcomes.map(counts), Some((1, 1)));
     let [live] = &whole.live[..] else { panic!("{:?}", whole.live) };
     assert_eq!((live.release.as_str(), live.model.as_str(), live.predictions.last), ("v1", "m", 3));
-    assert_eq!((live.measure.last.unwrap().value, live.measure.last.unwrap().n), (1.0, 1));
-    assert_eq!(live.change(), Some(1.0), "right on the eighth, wrong on the first");
+    assert_eq!(live.last.map(|of| (of.value, of.n)), Some((1.0, 1)));
+    assert_eq!(live.change, Some(1.0), "right on the eighth, wrong on the first");
     let alerts: Vec<_> =
-        whole.alerts.iter().map(|alert| (alert.crossed.rule.as_str(), alert.model.as_deref())).collect();
+        whole.alerts.iter().map(|alert| (alert.rule.as_str(), alert.model.as_deref())).collect();
     assert_eq!(alerts, [("few", Some("m"))]);
-    assert_eq!(of_model.model, Some((model, "m".to_owned())));
+    assert_eq!(of_model.model.as_ref().map(|of| of.name.as_str()), Some("m"));
     assert_eq!((of_model.live.len(), of_model.alerts.len()), (1, 1));
-    let shadow = (counts(whole, Kind::Predictions), counts(of_model, Kind::Predictions));
-    assert_eq!(shadow, ((Some(8), Some(3)), (Some(8), Some(3))), "also of releases that are not live");
+    let shadow = (counts(whole.predictions), counts(of_model.predictions));
+    assert_eq!(shadow, ((8, 3), (8, 3)), "also of releases that are not live");
     // A week later the results are those of the days before.
     let later = catalog.digest_of(&ann, &Sight::Everything, at("2026-06-17T07:00:00Z")).await.unwrap();
-    assert_eq!((later[0].live[0].measure.last, later[0].live[0].predictions.last), (None, 0));
-    assert_eq!(later[0].live[0].measure.before.unwrap().value, 1.0);
+    assert_eq!((later[0].live[0].last, later[0].live[0].predictions.last), (None, 0));
+    assert_eq!(later[0].live[0].before.unwrap().value, 1.0);
     assert_eq!(later[0].alerts, []);
     assert_eq!(catalog.digest_of(&idle, &Sight::Everything, now).await.unwrap(), []);
     let nothing = catalog.digest_of(&ann, &Sight::Only([].into()), now).await.unwrap();
@@ -263,10 +262,10 @@ async fn digest_is_sent_daily_under_one_id(world: World) {
     let day = "2026-06-09".parse().unwrap();
     let deliveries = catalog.deliveries(scene.id(), day, day, 10).await.unwrap();
     let all: Vec<_> =
-        deliveries.iter().map(|one| (one.of.clone(), one.webhook.as_str(), one.state, one.tries)).collect();
+        deliveries.iter().map(|one| (one.id.as_str(), one.webhook.as_str(), one.state, one.tries)).collect();
     let done = DeliveryState::Delivered;
-    let of = Delivered::Digest { page: 1 };
-    assert_eq!(all, [(of.clone(), "mail", done, 2), (of, "chat", done, 1)]);
+    let ids = ["digest.2026-06-09.mail/1", "digest.2026-06-09.chat/1"];
+    assert_eq!(all, [(ids[0], "mail", done, 2), (ids[1], "chat", done, 1)]);
 }
 
 async fn what_was_decided_is_told(world: World) {
@@ -334,9 +333,9 @@ async fn followers_beyond_a_page_are_on_the_next() {
     let more: Vec<_> = pages.iter().map(|(_, page)| &page["more_followers"]).collect();
     assert_eq!(more, [&json!(5), &json!(0)]);
     let day = "2026-06-09".parse().unwrap();
-    let of: Vec<_> =
-        catalog.deliveries(scene.id(), day, day, 10).await.unwrap().into_iter().map(|one| one.of).collect();
-    assert_eq!(of, [Delivered::Digest { page: 2 }, Delivered::Digest { page: 1 }]);
+    let ids: Vec<_> =
+        catalog.deliveries(scene.id(), day, day, 10).await.unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!(ids, [2, 1].map(|page| format!("digest.2026-06-09.mail/{page}")));
 }
 
 async fn a_digest_is_told_once_whatever_dies(world: World) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Alert, Attributes, FeedEntry, Follow, Followers, New, NewEntity};
+use catalog::{Alert, Attributes, FeedEntry, Follow, Followers, New, NewEntity, Sight};
 use event::{Id, Timestamp};
 use log::key::Followed;
 use tests::{
@@ -179,7 +179,7 @@ async fn feed_has_at_most_n_per_publisher(world: World) {
     ] {
         catalog.follow(&ann, &followed, now).await.unwrap();
     }
-    let (feed, reads) = scene.world.reads(catalog.feed_of_each(&ann, 100, Some(2))).await;
+    let (feed, reads) = scene.world.reads(catalog.feed(&ann, 100, Some(2), &Sight::Everything)).await;
     assert_eq!(cost(reads), (0, 5), "what is followed, one of each of three, and what was seen");
     let feed = feed.unwrap();
     let of = |workspace: &Id, feed: &[FeedEntry]| -> Vec<String> {
@@ -192,11 +192,11 @@ async fn feed_has_at_most_n_per_publisher(world: World) {
     // Unseen entries come first, for each publisher.
     let seen: Vec<String> = feed.iter().map(|entry| entry.happening.name.clone()).collect();
     catalog.mark_seen(&ann, &seen, now).await.unwrap();
-    let next = catalog.feed_of_each(&ann, 100, Some(2)).await.unwrap();
+    let next = catalog.feed(&ann, 100, Some(2), &Sight::Everything).await.unwrap();
     assert_eq!(of(other.id(), &next), ["late-1", "late-0"]);
-    assert_eq!(catalog.feed_of_each(&ann, 3, Some(2)).await.unwrap().len(), 3);
-    assert!(catalog.feed_of_each(&ann, 3, Some(0)).await.is_err());
-    assert_eq!(catalog.feed(&ann, 100).await.unwrap().len(), 12);
+    assert_eq!(catalog.feed(&ann, 3, Some(2), &Sight::Everything).await.unwrap().len(), 3);
+    assert!(catalog.feed(&ann, 3, Some(0), &Sight::Everything).await.is_err());
+    assert_eq!(catalog.feed(&ann, 100, None, &Sight::Everything).await.unwrap().len(), 12);
 }
 
 async fn happenings(scene: &Scene) {
@@ -226,27 +226,27 @@ async fn a_feed_skips_what_was_seen(world: World) {
     happenings(&scene).await;
     let (catalog, now) = (&scene.world.catalog, at("2026-06-03T00:00:00Z"));
     let ann = user(&scene, "ann").await;
-    assert_eq!(catalog.feed(&ann, 10).await.unwrap(), [], "nothing is followed");
+    assert_eq!(catalog.feed(&ann, 10, None, &Sight::Everything).await.unwrap(), [], "nothing is followed");
     let model = catalog.model_named(scene.id(), "m").await.unwrap();
     catalog.follow(&ann, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
     catalog.follow(&ann, &Followed::Model(scene.id().clone(), model), now).await.unwrap();
-    let (feed, reads) = scene.world.reads(catalog.feed(&ann, 10)).await;
+    let (feed, reads) = scene.world.reads(catalog.feed(&ann, 10, None, &Sight::Everything)).await;
     let feed = feed.unwrap();
     assert_eq!(cost(reads), (0, 4), "what is followed, one of each, and what was seen");
     let all = [("promote", "v1"), ("alert", "drift"), ("promote", "v2"), ("promote", "v1")];
     assert_eq!(names(&feed), all.map(|(what, about)| (what, about, false)), "newest first, each once");
-    assert_eq!(names(&catalog.feed(&ann, 2).await.unwrap()).len(), 2);
+    assert_eq!(names(&catalog.feed(&ann, 2, None, &Sight::Everything).await.unwrap()).len(), 2);
     // Seen entries come last, and are left out when there are enough new ones.
     let seen = vec![feed[0].happening.name.clone(), feed[1].happening.name.clone()];
     catalog.mark_seen(&ann, &seen, now).await.unwrap();
     catalog.mark_seen(&ann, &seen, now).await.unwrap();
-    let after = catalog.feed(&ann, 3).await.unwrap();
+    let after = catalog.feed(&ann, 3, None, &Sight::Everything).await.unwrap();
     let order: Vec<_> = after.iter().map(|entry| (entry.happening.name.clone(), entry.is_seen)).collect();
     let name = |at: usize| feed[at].happening.name.clone();
     assert_eq!(order, [(name(2), false), (name(3), false), (name(0), true)]);
     let bob = user(&scene, "bob").await;
     catalog.follow(&bob, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
-    assert!(catalog.feed(&bob, 10).await.unwrap().iter().all(|entry| !entry.is_seen), "marks are one's own");
+    assert!(catalog.feed(&bob, 10, None, &Sight::Everything).await.unwrap().iter().all(|entry| !entry.is_seen), "marks are one's own");
 }
 
 /// Access pattern E3.
@@ -256,7 +256,7 @@ async fn whether_something_was_seen_is_one_look_up(world: World) {
     let (catalog, now) = (&scene.world.catalog, at("2026-06-03T00:00:00Z"));
     let ann = user(&scene, "ann").await;
     catalog.follow(&ann, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
-    let name = catalog.feed(&ann, 1).await.unwrap().remove(0).happening.name;
+    let name = catalog.feed(&ann, 1, None, &Sight::Everything).await.unwrap().remove(0).happening.name;
     let (seen, reads) = scene.world.reads(catalog.has_seen(&ann, &name)).await;
     assert_eq!((seen.unwrap(), cost(reads)), (false, (1, 0)));
     catalog.mark_seen(&ann, std::slice::from_ref(&name), now).await.unwrap();

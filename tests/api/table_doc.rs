@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
     AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, Lags, New, NewEntity,
-    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, ToldDigest, Webhook,
+    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook, FiredBy,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
@@ -178,34 +178,22 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     let reading = Reading { value: Some(0.65), n: Some(4_000) };
     let fires = replay(&rule.rule, Standing::default(), &[(now().day(), reading)], 0).remove(0);
     let (created_at, day, standing) = (rule.created_at, fires.day, fires.standing);
-    let judged = Judged { ver: 1, created_at, day, standing };
+    let fired = Some(FiredBy { day, model: None, webhooks: vec!["oncall".into()] });
+    let judged = Judged { ver: 1, created_at, day, standing, fired };
     let crossed = CrossedRule::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
-    let delivery = Delivery::of(&crossed, "oncall").to_item(workspace);
-    let told = told();
-    let of_digest = told.delivery().to_item(workspace);
-    let told = told.to_item(workspace);
-    for item in
-        [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery, told, of_digest]
-    {
+    let delivery = Delivery::of(&crossed, "oncall", "{}".to_owned()).to_item(workspace);
+    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery] {
         table.put(item, Condition::Absent).await.unwrap();
     }
     challenge(table, workspace).await;
 }
 
-/// Keys of the lag of projections, of a digest and of its delivery.
-fn of_days(workspace: &event::Id) -> [(&'static str, Key); 4] {
+/// Keys of the lag of projections and of compaction.
+fn of_days(workspace: &event::Id) -> [(&'static str, Key); 2] {
     [
         ("Up to which days small segments were merged, by the age of days", key::compacted(workspace)),
         ("How far projections were behind", key::lags(workspace)),
-        ("What a digest said", key::digest(workspace, now().day(), "oncall", 1)),
-        ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall", 1)),
     ]
-}
-
-/// Posted digest.
-fn told() -> ToldDigest {
-    let body = json!({ "type": "digest", "timestamp": now().to_string(), "data": {} }).to_string();
-    ToldDigest { day: now().day(), webhook: "oncall".into(), page: 1, at: now(), body }
 }
 
 /// Stores a challenger of the live release, with two common predictions, and a lag of projections.
@@ -283,7 +271,7 @@ fn filter_head(workspace: &event::Id) -> Key {
 }
 
 fn delivery(workspace: &event::Id) -> Key {
-    key::delivery(workspace, now().day(), "auc-low", now(), "oncall")
+    key::delivery(workspace, now().day(), &format!("auc-low/{}", now().micros()), "oncall")
 }
 
 /// Lets a user write in a workspace as a member of a group.

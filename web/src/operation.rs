@@ -2,11 +2,11 @@
 
 use axum::{http::StatusCode, routing::MethodFilter};
 use serde_json::Value;
-use utoipa::openapi::{
+use utoipa::{IntoParams, openapi::{
     Content, ContentBuilder, Header, HttpMethod, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
     path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
     request_body::RequestBodyBuilder,
-};
+}};
 
 use crate::{Demand, Need, schema};
 
@@ -88,6 +88,11 @@ impl Operation {
         parameters.retain(|other| place(other) != place(&parameter));
         parameters.push(parameter);
         self
+    }
+
+    /// Takes the query parameters that are the fields of a type.
+    pub fn query<T: IntoParams>(self) -> Self {
+        T::into_params(|| Some(ParameterIn::Query)).into_iter().fold(self, Self::takes)
     }
 
     /// Sets the body, in one or more media types.

@@ -2,10 +2,10 @@
 
 use event::id::MAX_NAME_BYTES;
 use serde_json::Value;
-use utoipa::openapi::{
+use utoipa::{PartialSchema, openapi::{
     Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
     schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
-};
+}};
 
 /// The pattern of a name, as checked by `event::id::check_name`.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
@@ -116,6 +116,15 @@ pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>
     properties
         .into_iter()
         .fold(closed(), |object, (name, schema)| object.property(name, schema).required(name))
+}
+
+/// The object of a struct, with the properties that it has and no others.
+pub fn of<T: PartialSchema>() -> ObjectBuilder {
+    let object = match T::schema() {
+        RefOr::T(Schema::Object(object)) => object.into(),
+        _ => ObjectBuilder::new(),
+    };
+    object.additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
 }
 
 /// An object that takes only the properties that it will name.

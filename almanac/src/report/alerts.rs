@@ -1,6 +1,6 @@
 //! Crossings of alert rules.
 
-use catalog::MAX_CROSSINGS;
+use catalog::MAX_LISTED;
 
 use super::{
     ask::Ask,
@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Maximum crossings that are read; the page shows the last of them.
-const READ: usize = if MAX_CROSSINGS < 200 { MAX_CROSSINGS } else { 200 };
+const READ: usize = if MAX_LISTED < 200 { MAX_LISTED } else { 200 };
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     let mut section = Section::new("alerts", "Alerts");

@@ -4,10 +4,27 @@ use std::collections::BTreeMap;
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
-use table::{Change, Index, Policy, Query, query_all, update};
+use serde::{Deserialize, Serialize};
+use table::{Change, Index, Item, Policy, Query, item::Value, query_all, update};
 
-use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_WEBHOOKS, Scope, Webhook, item::Stored};
+use super::{AlertRule, AlertRuleBody, Scope, Webhook};
 use crate::Catalog;
+
+/// Maximum alert rules of a workspace.
+pub const MAX_ALERT_RULES: usize = 64;
+
+/// Maximum webhooks of a workspace.
+pub const MAX_WEBHOOKS: usize = 8;
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// Prefixes of the attributes of rules and of webhooks, each its own, so that a record of the trail says which changed.
+const RULE: &str = "rule#";
+const WEBHOOK: &str = "webhook#";
+
+/// Attribute of workspaces with a deleted rule, whose standing those who judge forget.
+const HAD_RULES: &str = "had_rules";
 
 /// Alert rules of a workspace, and the webhooks to which their crossings are posted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,36 +37,102 @@ pub struct Alerts {
     pub warnings: Vec<String>,
 }
 
-impl Alerts {
-    /// Webhooks to which a rule is posted.
-    pub fn notified(&self, rule: &AlertRule) -> impl Iterator<Item = &Webhook> {
-        self.webhooks.iter().filter(|webhook| rule.notifies(&webhook.name))
+/// Alert rules and webhooks as they are stored, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Stored {
+    had_rules: bool,
+    rules: BTreeMap<String, AlertRule>,
+    webhooks: BTreeMap<String, Webhook>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRule {
+    created_at: Timestamp,
+    rule: AlertRuleBody,
+}
+
+impl Stored {
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let mut stored = Self { had_rules: item.attributes.contains_key(HAD_RULES), ..Self::default() };
+        for (name, value) in &item.attributes {
+            let wrong = |error| item.corrupt(format_args!("`{name}`: {error}"));
+            if let Some(of) = name.strip_prefix(RULE) {
+                let StoredRule { created_at, rule } = value.to_record().map_err(wrong)?;
+                stored.rules.insert(of.to_owned(), AlertRule::of(rule, created_at)?);
+            } else if let Some(of) = name.strip_prefix(WEBHOOK) {
+                stored.webhooks.insert(of.to_owned(), value.to_record().map_err(wrong)?);
+            }
+        }
+        Ok(stored)
     }
 
-    /// Finds the webhook of a name.
-    pub fn webhook(&self, name: &str) -> Option<&Webhook> {
-        self.webhooks.iter().find(|webhook| webhook.name == name)
+    fn to_item(&self, workspace: &Id) -> Item {
+        let mut item = Item::new(key::alert_rules(workspace)).with("v", ITEM_VERSION);
+        if self.had_rules {
+            item = item.with(HAD_RULES, 1);
+        }
+        for (name, rule) in &self.rules {
+            let stored = StoredRule { created_at: rule.created_at, rule: rule.body.clone() };
+            item = item.with(&format!("{RULE}{name}"), Value::record(&stored));
+        }
+        for (name, webhook) in &self.webhooks {
+            item = item.with(&format!("{WEBHOOK}{name}"), Value::record(webhook));
+        }
+        // Indexed where something is to be judged, forgotten or told.
+        let has_digest = self.webhooks.values().any(|webhook| webhook.digest.is_some());
+        if self.rules.is_empty() && !has_digest && !self.had_rules {
+            return item;
+        }
+        let (pk, sk) = key::alert_rules_index(workspace);
+        item.with("GSI1PK", pk).with("GSI1SK", sk)
+    }
+
+    /// Refuses more rules or webhooks than an item may hold, and rules that notify a missing webhook.
+    fn check(&self) -> Result<()> {
+        for (count, most, what) in [
+            (self.rules.len(), MAX_ALERT_RULES, "alert rules"),
+            (self.webhooks.len(), MAX_WEBHOOKS, "webhooks"),
+        ] {
+            if count > most {
+                return Err(Error::conflict(format!(
+                    "the workspace would have {count} {what}, and may have {most}; delete some"
+                )));
+            }
+        }
+        for rule in self.rules.values() {
+            let mut named = rule.body.notify.iter().flatten();
+            if let Some(webhook) = named.find(|webhook| !self.webhooks.contains_key(*webhook)) {
+                return Err(Error::invalid(format!(
+                    "alert rule `{}` notifies the webhook `{webhook}`, and there would be none of that name",
+                    rule.name()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
-impl From<Stored> for Alerts {
-    fn from(stored: Stored) -> Self {
-        Self {
-            rules: stored.rules.into_values().collect(),
-            webhooks: stored.webhooks.into_values().collect(),
-            warnings: Vec::new(),
-        }
-    }
+/// Inserts what is to be applied, once.
+fn insert<T>(into: &mut BTreeMap<String, T>, what: &str, name: String, one: T) -> Result<()> {
+    let twice = format!("{what} `{name}` is given twice");
+    into.insert(name, one).map_or(Ok(()), |_| Err(Error::invalid(twice)))
 }
 
 impl Catalog {
+    async fn stored_alerts(&self, workspace: &Id) -> Result<Stored> {
+        let stored = self.table.get(&key::alert_rules(workspace)).await?;
+        Ok(stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default())
+    }
+
     /// Reads the alert rules of a workspace, and its webhooks: one read.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
     pub async fn alerts(&self, workspace: &Id) -> Result<Alerts> {
-        let stored = self.table.get(&key::alert_rules(workspace)).await?;
-        Ok(stored.as_ref().map(Stored::from_item).transpose()?.unwrap_or_default().into())
+        let Stored { rules, webhooks, .. } = self.stored_alerts(workspace).await?;
+        let (rules, webhooks) = (rules.into_values().collect(), webhooks.into_values().collect());
+        Ok(Alerts { rules, webhooks, warnings: Vec::new() })
     }
 
     /// Reads the alert rules of a workspace, by name: one read.
@@ -76,8 +159,7 @@ impl Catalog {
     /// `NotFound`, when there is none; those of the table.
     pub async fn alert_rule(&self, workspace: &Id, name: &str) -> Result<AlertRule> {
         check_name(name)?;
-        let found = self.alert_rules(workspace).await?.into_iter().find(|rule| rule.name() == name);
-        found.ok_or_else(|| Error::not_found(format!("there is no alert rule `{name}` in this workspace")))
+        self.stored_alerts(workspace).await?.rules.remove(name).ok_or_else(|| missing("alert rule", name))
     }
 
     /// Creates or changes alert rules, all or none; others stay. Returns the applied rules.
@@ -97,11 +179,13 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::reference_days`].
-    pub async fn with_days(&self, workspace: &Id, body: AlertRuleBody) -> Result<AlertRuleBody> {
-        let Some(word) = &body.reference else { return Ok(body) };
-        let wrong = |error: Error| Error::new(error.kind(), format!("alert rule `{}`: {error}", body.name));
-        let days = self.reference_days(workspace, word).await.map_err(wrong)?;
-        Ok(AlertRuleBody { reference: Some(days), ..body })
+    pub async fn with_days(&self, workspace: &Id, mut body: AlertRuleBody) -> Result<AlertRuleBody> {
+        if let Some(word) = &body.reference {
+            let wrong =
+                |error: Error| Error::new(error.kind(), format!("alert rule `{}`: {error}", body.name));
+            body.reference = Some(self.reference_days(workspace, word).await.map_err(wrong)?);
+        }
+        Ok(body)
     }
 
     /// Creates or changes alert rules and webhooks, all or none; others stay. Returns the applied ones, and warns of rules on a release or
@@ -120,31 +204,23 @@ impl Catalog {
         let mut wanted = Stored::default();
         for body in bodies {
             let rule = AlertRule::of(self.with_days(workspace, body).await?, now)?;
-            if let Some(twice) = wanted.rules.insert(rule.name().to_owned(), rule) {
-                return Err(Error::invalid(format!("alert rule `{}` is given twice", twice.name())));
-            }
+            insert(&mut wanted.rules, "alert rule", rule.name().to_owned(), rule)?;
         }
         for webhook in webhooks {
             webhook.check()?;
-            if let Some(twice) = wanted.webhooks.insert(webhook.name.clone(), webhook) {
-                return Err(Error::invalid(format!("webhook `{}` is given twice", twice.name)));
-            }
+            insert(&mut wanted.webhooks, "webhook", webhook.name.clone(), webhook)?;
         }
         let warnings = self.warnings_of(workspace, &wanted).await?;
         self.change_alerts(workspace, |stored| {
-            for (name, rule) in &wanted.rules {
-                let created_at = stored.rules.get(name).map_or(now, |known| known.created_at);
-                stored.rules.insert(name.clone(), AlertRule { created_at, ..rule.clone() });
+            let mut rules = wanted.rules.clone();
+            for (name, rule) in &mut rules {
+                rule.created_at = stored.rules.get(name).map_or(now, |known| known.created_at);
             }
+            stored.rules.extend(rules.clone());
             stored.webhooks.extend(wanted.webhooks.clone());
-            check_counts(stored)?;
-            check_notified(stored)?;
-            let rules = stored.rules.values().filter(|rule| wanted.rules.contains_key(rule.name()));
-            Ok(Alerts {
-                rules: rules.cloned().collect(),
-                webhooks: wanted.webhooks.values().cloned().collect(),
-                warnings: warnings.clone(),
-            })
+            stored.check()?;
+            let webhooks = wanted.webhooks.values().cloned().collect();
+            Ok(Alerts { rules: rules.into_values().collect(), webhooks, warnings: warnings.clone() })
         })
         .await
     }
@@ -153,23 +229,21 @@ impl Catalog {
     async fn warnings_of(&self, workspace: &Id, wanted: &Stored) -> Result<Vec<String>> {
         let parent = EntityId::Workspace(workspace.clone());
         let mut warnings = Vec::new();
-        for rule in wanted.rules.values() {
-            let (kind, name) = match &rule.scope {
+        for (rule, AlertRule { scope, .. }) in &wanted.rules {
+            let (kind, name) = match scope {
                 Scope::Workspace => continue,
                 Scope::Release(release) => (EntityKind::Release, release),
                 Scope::Live { model, .. } => (EntityKind::Model, model),
             };
             if self.id_named(Some(&parent), kind, name).await?.is_none() {
                 warnings.push(format!(
-                    "alert rule `{}`: there is no {kind} `{name}` in this workspace yet",
-                    rule.name()
+                    "alert rule `{rule}`: there is no {kind} `{name}` in this workspace yet"
                 ));
             }
         }
-        for webhook in wanted.webhooks.values().filter(|webhook| webhook.is_private()) {
+        for (name, _) in wanted.webhooks.iter().filter(|(_, webhook)| webhook.is_private()) {
             warnings.push(format!(
-                "webhook `{}`: nothing is posted over http:// or to a private address, unless the projector was started with --webhooks-to-private",
-                webhook.name
+                "webhook `{name}`: nothing is posted over http:// or to a private address, unless the projector was started with --webhooks-to-private"
             ));
         }
         Ok(warnings)
@@ -181,11 +255,9 @@ impl Catalog {
     /// `NotFound`, when there is none; those of the table.
     pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
-        let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
         self.change_alerts(workspace, |stored| {
-            stored.rules.remove(name).ok_or_else(missing)?;
             stored.had_rules = true;
-            Ok(())
+            stored.rules.remove(name).map(drop).ok_or_else(|| missing("alert rule", name))
         })
         .await
     }
@@ -196,10 +268,9 @@ impl Catalog {
     /// `NotFound`, when there is none; `Conflict`, while a rule notifies it by its name; those of the table.
     pub async fn delete_webhook(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
-        let missing = || Error::not_found(format!("there is no webhook `{name}` in this workspace"));
         self.change_alerts(workspace, |stored| {
-            stored.webhooks.remove(name).ok_or_else(missing)?;
-            check_notified(stored).map_err(|error| Error::conflict(error.to_string()))
+            stored.webhooks.remove(name).ok_or_else(|| missing("webhook", name))?;
+            stored.check().map_err(|error| Error::conflict(error.to_string()))
         })
         .await
     }
@@ -212,38 +283,45 @@ impl Catalog {
             let made = change(&mut stored)?;
             Ok(match stored == known {
                 true => Change::Leave(made),
-                false => Change::Put(stored.to_item(workspace)?, made),
+                false => Change::Put(stored.to_item(workspace), made),
             })
         })
         .await
     }
 }
 
-/// Refuses more rules or webhooks than an item may hold.
-fn check_counts(stored: &Stored) -> Result<()> {
-    let counts = [
-        (stored.rules.len(), MAX_ALERT_RULES, "alert rules"),
-        (stored.webhooks.len(), MAX_WEBHOOKS, "webhooks"),
-    ];
-    match counts.into_iter().find(|(count, most, _)| count > most) {
-        None => Ok(()),
-        Some((count, most, what)) => Err(Error::conflict(format!(
-            "the workspace would have {count} {what}, and may have {most}; delete some"
-        ))),
-    }
+fn missing(what: &str, name: &str) -> Error {
+    Error::not_found(format!("there is no {what} `{name}` in this workspace"))
 }
 
-/// Refuses rules that notify a missing webhook.
-fn check_notified(stored: &Stored) -> Result<()> {
-    let named: BTreeMap<&str, &str> = stored
-        .rules
-        .values()
-        .flat_map(|rule| rule.body.notify.iter().flatten().map(|webhook| (webhook.as_str(), rule.name())))
-        .collect();
-    match named.into_iter().find(|(webhook, _)| !stored.webhooks.contains_key(*webhook)) {
-        None => Ok(()),
-        Some((webhook, rule)) => Err(Error::invalid(format!(
-            "alert rule `{rule}` notifies the webhook `{webhook}`, and there would be none of that name"
-        ))),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_webhooks_are_read_as_written() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let few = AlertRuleBody {
+            name: "few".into(),
+            count: Some("predictions".into()),
+            below: Some(5.0),
+            notify: Some(vec!["chat".into()]),
+            ..AlertRuleBody::default()
+        };
+        let at = Timestamp::from_micros(1_781_049_600_000_001).unwrap();
+        let url = Some("https://a.example/".to_owned());
+        let chat = Webhook { name: "chat".into(), url, digest: Some("07:00".into()), ..Webhook::default() };
+        let mut stored = Stored { had_rules: true, ..Stored::default() };
+        assert!(stored.to_item(&workspace).attributes.contains_key("GSI1PK"), "it is to be forgotten");
+        stored.had_rules = false;
+        assert!(!stored.to_item(&workspace).attributes.contains_key("GSI1PK"));
+        stored.webhooks.insert("chat".into(), chat);
+        assert!(stored.to_item(&workspace).attributes.contains_key("GSI1PK"), "a digest is to be told");
+        stored.rules.insert("few".into(), AlertRule::of(few, at).unwrap());
+        let item = stored.to_item(&workspace);
+        assert_eq!(Stored::from_item(&item).unwrap(), stored);
+        for wrong in ["rule#x", "webhook#x"] {
+            assert!(Stored::from_item(&item.clone().with(wrong, "{}")).is_err());
+        }
     }
 }

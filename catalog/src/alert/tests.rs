@@ -1,12 +1,10 @@
 use std::sync::Arc;
 
-mod stored;
+use event::Clock;
+use fold::alert::{Reading, Standing};
+use table::sqlite::SqliteTable;
 
-use event::{Clock, Id};
-use log::key;
-use table::{Item, item::Value, sqlite::SqliteTable};
-
-use super::{item::Stored, *};
+use super::*;
 use crate::Catalog;
 
 fn body(name: &str) -> AlertRuleBody {
@@ -286,4 +284,49 @@ async fn rules_are_applied_all_or_none_and_bounded() {
     catalog.delete_alert_rule(&id, "auc-low").await.unwrap();
     assert!(catalog.alert_rules(&id).await.unwrap().is_empty());
     assert_eq!(catalog.watched_workspaces().await.unwrap(), [id], "where it stood is to be forgotten");
+}
+
+fn says(body: AlertRuleBody, value: f64, measured: f64, crossing: Crossing) -> String {
+    let rule = AlertRule::of(AlertRuleBody { name: "x".into(), ..body }, Timestamp::default()).unwrap();
+    let day = JudgedDay {
+        day: "2026-06-03".parse().unwrap(),
+        reading: Reading { value: Some(value), n: None },
+        measured: Some(measured),
+        standing: Standing::default(),
+        crossing: Some(crossing),
+    };
+    rule.says(&day, crossing)
+}
+
+#[test]
+fn alert_text_names_value_and_threshold() {
+    let text = |text: &str| Some(text.to_owned());
+    let figure = AlertRuleBody {
+        figure: text("auc"),
+        release: text("v1"),
+        below: Some(0.7),
+        ..Default::default()
+    };
+    assert_eq!(
+        says(figure.clone(), 0.65, 0.65, Crossing::Fires),
+        "auc of v1 on 2026-06-03 is 0.65, below 0.7"
+    );
+    assert_eq!(says(figure, 0.75, 0.75, Crossing::Resolves), "auc of v1 on 2026-06-03 is 0.75 again");
+    let moved = AlertRuleBody { count: text("predictions"), moved: Some(4.0), ..Default::default() };
+    let told = "the number of predictions on 2026-06-03 is 3, -7.2 deviations from the 14 days before";
+    assert_eq!(says(moved, 3.0, -7.2, Crossing::Fires), told);
+    let late = AlertRuleBody { missing: text("outcomes"), by: text("06:00"), ..Default::default() };
+    assert_eq!(
+        says(late.clone(), 1.0, 1.0, Crossing::Fires),
+        "no outcomes of 2026-06-03 had come by 06:00"
+    );
+    let of_v1 = AlertRuleBody { release: text("v1"), missing: text("predictions"), ..late.clone() };
+    assert_eq!(
+        says(of_v1, 1.0, 1.0, Crossing::Fires),
+        "no predictions of v1 had come on 2026-06-03 by 06:00"
+    );
+    assert_eq!(
+        says(late, 0.0, 0.0, Crossing::Resolves),
+        "outcomes of 2026-06-03 had come by 06:00 again"
+    );
 }

@@ -63,10 +63,10 @@ impl Catalog {
             }
             written += update(&*self.table, &known.key, BUSY, async |stored| {
                 let Some(stored) = stored else { return Ok(Change::Leave(0)) };
-                let mut item: ReviewItem = stored.record(FORM)?;
+                let mut item: ReviewItem = stored.to_record(FORM)?;
                 let Some(surrogate) = surrogates.get(&item.key) else { return Ok(Change::Leave(0)) };
                 item.erase(surrogate.as_str(), with_values);
-                Ok(Change::Put(Item::of_record(stored.key, FORM, &item)?, 1))
+                Ok(Change::Put(Item::record(stored.key, FORM, &item), 1))
             })
             .await?;
         }

@@ -1,34 +1,39 @@
-//! Alert rules over HTTP.
+//! Alert rules over HTTP: applying and trying them, their crossings, and what is posted to webhooks.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    Json,
-    extract::{self, Query, rejection::QueryRejection},
+    Json, extract,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Day, Error, Id};
-use fold::alert::{Crossing, State};
-use serde::Deserialize;
+use event::{Day, Error, Id, Timestamp, Window};
+use fold::alert::{Crossing, JudgedDay, State};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 use web::{
     InPath, Operation, Problem, Whole, answer, content, json_object,
-    openapi::{
-        RefOr, Schema, Type,
-        path::{ParameterBuilder, ParameterIn},
-        schema::ObjectBuilder,
-    },
-    parameter, schema,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
 };
 
-use super::{alert_rule::new_rule, api::JSON, webhook};
+use super::{
+    api::JSON,
+    live::{Asked, asked},
+};
 use crate::{
-    AlertRule, AlertRuleBody, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_WEBHOOKS, Service, Webhook,
+    AlertRule, AlertRuleBody, CrossedRule, Delivery, Judged, MAX_ALERT_RULES, MAX_TEST_DAYS, MAX_WEBHOOKS,
+    Service, Webhook,
 };
 
-/// How many crossings or deliveries are listed, unless it is said.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Days on which a rule is tried by default, and crossings or deliveries that are listed.
+const USUAL_DAYS: i64 = 30;
 const USUAL_LIMIT: usize = 100;
+
+const RULES: &str = "/v1/workspaces/{category}/{name}/alert-rules";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,36 +43,54 @@ struct NewRules {
     webhooks: Vec<Webhook>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneRule {
+    /// Only this rule.
+    #[param(example = "auc-low")]
     rule: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct One {
+    /// The rule.
+    #[param(example = "few-predictions")]
     rule: Option<String>,
+    /// Or the webhook.
     webhook: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// Days, and the maximum of an answer.
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Span {
-    from: Option<String>,
-    to: Option<String>,
-    limit: Option<String>,
+    /// The first day that was judged.
+    #[param(value_type = Option<String>, format = Date, example = "2026-06-01")]
+    from: Option<Day>,
+    /// The last day.
+    #[param(value_type = Option<String>, format = Date)]
+    to: Option<Day>,
+    /// The most in an answer; 100 when it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
 }
 
-/// Days, and the most in an answer, as they were asked for.
-pub(super) type AskedSpan = Result<Query<Span>, QueryRejection>;
-
-fn wrong(rejection: &QueryRejection) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, rejection.body_text())
-}
-
-fn name(says: &str) -> ParameterBuilder {
-    parameter(ParameterIn::Query, "rule", schema::name(), says)
+/// Rule, and the days on which it is tried.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Try {
+    /// A rule of the workspace.
+    name: Option<String>,
+    /// Or one that is not applied.
+    #[schema(inline)]
+    rule: Option<AlertRuleBody>,
+    /// The first day; 29 days before the last one when it is not given.
+    #[schema(value_type = Option<String>, format = Date)]
+    from: Option<Day>,
+    /// The last day; yesterday when it is not given.
+    #[schema(value_type = Option<String>, format = Date)]
+    to: Option<Day>,
 }
 
 /// The rules of the examples, of which the second and the third are deleted again.
@@ -87,107 +110,116 @@ fn rules_schema() -> ObjectBuilder {
     ])
 }
 
-/// Those that were applied.
-fn applied_schema() -> ObjectBuilder {
-    let warnings = schema::array(schema::string()).description(Some(
-        "What should be looked at, though the rules are applied: that one is on a release or a model that is not there yet. Only there when there is something.",
-    ));
-    rules_schema().property("warnings", warnings)
-}
-
 pub(super) fn list_operation() -> Operation {
-    Operation::get("/v1/workspaces/{category}/{name}/alert-rules", "list_alert_rules")
+    Operation::get(RULES, "list_alert_rules")
         .tag("catalog")
         .summary("List the alert rules and the webhooks of a workspace")
-        .takes(name("Only this rule.").example(Some(json!("auc-low"))))
+        .query::<OneRule>()
         .answers(StatusCode::OK, answer("The rules and the webhooks, by name.", JSON, rules_schema()))
 }
 
 pub(super) fn apply_operation() -> Operation {
-    let rules = schema::array(new_rule()).max_items(Some(MAX_ALERT_RULES));
-    let webhooks = schema::array(webhook::new_webhook()).max_items(Some(MAX_WEBHOOKS));
+    let rules = schema::array(schema::of::<AlertRuleBody>()).max_items(Some(MAX_ALERT_RULES));
+    let webhooks = schema::array(schema::of::<Webhook>()).max_items(Some(MAX_WEBHOOKS));
     let body = schema::object([("rules", rules.into())]).property("webhooks", webhooks);
-    Operation::put("/v1/workspaces/{category}/{name}/alert-rules", "apply_alert_rules")
+    let warnings = schema::array(schema::string()).description(Some(
+        "What should be looked at, though the rules are applied: that one is on a release or a model that is not there yet. Only there when there is something.",
+    ));
+    let applied = rules_schema().property("warnings", warnings);
+    Operation::put(RULES, "apply_alert_rules")
         .tag("catalog")
         .summary("Create or change alert rules, and webhooks to which it is posted when they cross")
         .description("All of them or none. What has a name that is there is changed; what is not given stays. Applying the same again changes nothing.")
         .body("The rules and the webhooks.", [(JSON, content(body, Some(examples())))])
-        .answers(StatusCode::OK, answer("These, as they are then.", JSON, applied_schema()))
+        .answers(StatusCode::OK, answer("These, as they are then.", JSON, applied))
 }
 
 pub(super) fn delete_operation() -> Operation {
-    Operation::delete("/v1/workspaces/{category}/{name}/alert-rules", "delete_alert_rule")
+    Operation::delete(RULES, "delete_alert_rule")
         .tag("catalog")
         .summary("Delete an alert rule or a webhook")
-        .takes(name("The rule.").example(Some(json!("few-predictions"))))
-        .takes(parameter(ParameterIn::Query, "webhook", schema::name(), "Or the webhook."))
+        .query::<One>()
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
+}
+
+pub(super) fn test_operation() -> Operation {
+    let example = json!({
+        "rule": { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7 },
+        "from": "2026-06-01", "to": "2026-06-03",
+    });
+    let tried = schema::object([
+        ("from", schema::day().into()),
+        ("to", schema::day().into()),
+        ("fired", schema::count().description(Some("On how many days it would have begun to fire.")).into()),
+        ("days", schema::array(schema::component("JudgedDay")).max_items(Some(MAX_TEST_DAYS)).into()),
+    ]);
+    Operation::post("/v1/workspaces/{category}/{name}/alert-rules/test", "test_alert_rule")
+        .tag("catalog")
+        .summary("Try an alert rule on days that are over")
+        .description("When it would have fired, by what is known now. Nothing is written, and days that are not due yet are left out.")
+        .body("One of `name` and `rule`, and the days.", [(JSON, content(schema::of::<Try>(), Some(example)))])
+        .answers(StatusCode::OK, answer("The days in their order.", JSON, tried))
 }
 
 pub(super) fn crossings_operation() -> Operation {
     let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
-    let operation = Operation::get("/v1/workspaces/{category}/{name}/crossings", "list_crossings")
+    Operation::get("/v1/workspaces/{category}/{name}/crossings", "list_crossings")
         .tag("catalog")
-        .summary("List when alert rules began to fire and were resolved");
-    spanned(operation, MAX_CROSSINGS).answers(StatusCode::OK, answer("The latest days first.", JSON, list))
+        .summary("List when alert rules began to fire and were resolved")
+        .query::<Span>()
+        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
 }
 
-/// An operation that takes days, and the most in an answer.
-pub(super) fn spanned(operation: Operation, most: usize) -> Operation {
-    let query = |name, schema: ObjectBuilder, says| parameter(ParameterIn::Query, name, schema, says);
-    let from = query("from", schema::day(), "The first day that was judged.");
-    operation
-        .takes(from.example(Some(json!("2026-06-01"))))
-        .takes(query("to", schema::day(), "The last day."))
-        .takes(query("limit", schema::integer(1..=most), "The most in an answer; 100 when it is not given."))
+pub(super) fn deliveries_operation() -> Operation {
+    let list = schema::object([("deliveries", schema::array(schema::component("Delivery")).into())]);
+    Operation::get("/v1/workspaces/{category}/{name}/deliveries", "list_deliveries")
+        .tag("catalog")
+        .summary("List what was or is to be posted to webhooks: that alert rules crossed, and digests")
+        .query::<Span>()
+        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
 }
 
-/// The days that were asked for, and the most in an answer.
-pub(super) fn span_of(asked: AskedSpan, today: Day) -> Result<(Day, Day, usize), Problem> {
-    let Query(asked) = asked.map_err(|rejection| wrong(&rejection))?;
-    let day = |text: Option<String>, usual| text.map_or(Ok(usual), |text| text.parse::<Day>());
-    let limit = asked.limit.map_or(Ok(USUAL_LIMIT), |limit| limit.parse());
-    let limit = limit.map_err(|_| Error::invalid("limit: it is a whole number"))?;
-    Ok((day(asked.from, Day::FIRST)?, day(asked.to, today)?, limit))
-}
-
-/// A rule as it is answered.
-pub(super) fn rule_schema() -> RefOr<Schema> {
+/// Schemas of answers, by name.
+pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
     let day = schema::nullable(schema::day()).description(Some("The last day that was judged; in lists."));
-    let state = schema::one_of(State::ALL.map(State::name))
+    let state = schema::one_of(State::NAMES)
         .description(Some("Where it stands; `no_data` before its first day is judged; in lists."));
-    new_rule()
-        .property("created_at", schema::time())
-        .required("created_at")
-        .property("state", state)
-        .property("judged_day", day)
-        .into()
+    let rule = schema::of::<AlertRuleBody>().property("created_at", schema::time()).required("created_at");
+    let number =
+        |says| ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true)).description(Some(says));
+    let n = schema::count().schema_type(schema::types(&[Type::Integer], true));
+    let crossings = Crossing::NAMES.into_iter().map(Value::from).chain([Value::Null]);
+    let crossing = schema::nullable(schema::string()).enum_values(Some(crossings));
+    let judged = schema::object([
+        ("day", schema::day().into()),
+        ("value", number("The number of the day; null, where it is not known.").into()),
+        ("n", n.description(Some("Of how many predictions it is made, where that matters.")).into()),
+        ("measured", number("What was held against the threshold.").into()),
+        ("state", schema::one_of(State::NAMES).into()),
+        ("days", schema::count().description(Some("Days in a row beyond the threshold, while pending.")).into()),
+        ("crossing", crossing.description(Some("Whether it began to fire, or was resolved.")).into()),
+    ]);
+    [
+        ("AlertRule", rule.property("state", state).property("judged_day", day).into()),
+        ("Webhook", schema::of::<Webhook>().required("format").into()),
+        ("Crossing", schema::of::<CrossedRule>().into()),
+        ("JudgedDay", judged.into()),
+        ("Delivery", schema::of::<Delivery>().into()),
+    ]
+    .map(|(name, schema)| (name.to_owned(), schema))
 }
 
-/// A crossing as it is answered.
-pub(super) fn crossing_schema() -> RefOr<Schema> {
-    let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
-    let id = schema::string().description(Some("What tells it from all others of the workspace."));
-    let measured = number().description(Some("What was held against the threshold."));
-    let cut = schema::map(None, schema::count());
-    schema::object([
-        ("id", id.into()),
-        ("rule", schema::name().into()),
-        ("day", schema::day().into()),
-        ("what", schema::one_of(Crossing::ALL.map(Crossing::name)).into()),
-        ("at", schema::time().description(Some("When the day was judged.")).into()),
-        ("value", number().into()),
-        ("measured", measured.into()),
-        ("cut", cut.description(Some("Up to which segment of each log of the day, at least.")).into()),
-        ("text", schema::string().into()),
-    ])
-    .into()
+/// The JSON of what people wrote, without what they did not say.
+fn given(of: &impl Serialize) -> Value {
+    let mut told = json!(of);
+    told.as_object_mut().into_iter().for_each(|told| told.retain(|_, value| !value.is_null()));
+    told
 }
 
 /// A rule as JSON.
 pub fn alert_rule_json(rule: &AlertRule) -> Value {
-    let mut told = json!(rule.body);
-    told["created_at"] = rule.created_at.to_string().into();
+    let mut told = given(&rule.body);
+    told["created_at"] = json!(rule.created_at);
     told
 }
 
@@ -195,22 +227,40 @@ pub fn alert_rule_json(rule: &AlertRule) -> Value {
 pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Value {
     let judged = judged.get(rule.name()).filter(|judged| judged.is_of(rule));
     let mut told = alert_rule_json(rule);
-    told["state"] = judged.map_or(State::NoData, |judged| judged.standing.state).name().into();
-    told["judged_day"] = judged.map(|judged| judged.day.to_string()).into();
+    told["state"] = json!(judged.map_or(State::NoData, |judged| judged.standing.state));
+    told["judged_day"] = json!(judged.map(|judged| judged.day));
     told
 }
 
+/// A delivery as JSON, without its body.
+pub fn delivery_json(delivery: &Delivery) -> Value {
+    let mut told = json!(delivery);
+    let hidden = ["ver", "source", "body"];
+    told.as_object_mut().into_iter().for_each(|told| told.retain(|name, _| !hidden.contains(&name.as_str())));
+    told
+}
+
+/// The days on which a rule is tried: up to yesterday, unless it is said, and 30 of them.
+///
+/// # Errors
+/// `Invalid`, when the last day is before the first.
+pub fn test_window(from: Option<Day>, to: Option<Day>, now: Timestamp) -> Result<Window, Error> {
+    let before = |day: Day, days: i64| day.start().plus_seconds(-days * DAY_SECONDS).day();
+    let to = to.unwrap_or_else(|| before(now.day(), 1));
+    Window::new(from.unwrap_or_else(|| before(to, USUAL_DAYS - 1)), to)
+}
+
 /// The id of a workspace.
-pub(super) async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
+async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
     Ok(service.catalog().workspace(workspace).await?.id().clone())
 }
 
 pub(super) async fn list(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Result<Query<OneRule>, QueryRejection>,
+    one: Asked<OneRule>,
 ) -> Result<Response, Problem> {
-    let Query(one) = asked.map_err(|rejection| wrong(&rejection))?;
+    let one = asked(one)?;
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let mut alerts = catalog.alerts(&workspace).await?;
     if let Some(name) = one.rule {
@@ -218,19 +268,8 @@ pub(super) async fn list(
     }
     let judged = catalog.judged_rules(&workspace).await?;
     let rules: Vec<Value> = alerts.rules.iter().map(|rule| standing_json(rule, &judged)).collect();
-    Ok(Json(json!({ "rules": rules, "webhooks": alerts.webhooks })).into_response())
-}
-
-pub(super) async fn crossings(
-    extract::State(service): extract::State<Arc<Service>>,
-    InPath(workspace): InPath,
-    asked: AskedSpan,
-) -> Result<Response, Problem> {
-    let (from, to, limit) = span_of(asked, service.clock().now().day())?;
-    let workspace = id(&service, &workspace).await?;
-    let crossings = service.catalog().crossings(&workspace, from, to, limit).await?;
-    let crossings: Vec<Value> = crossings.iter().map(crate::json::crossing).collect();
-    Ok(Json(json!({ "crossings": crossings })).into_response())
+    let webhooks: Vec<Value> = alerts.webhooks.iter().map(given).collect();
+    Ok(Json(json!({ "rules": rules, "webhooks": webhooks })).into_response())
 }
 
 pub(super) async fn apply(
@@ -243,7 +282,8 @@ pub(super) async fn apply(
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let made = catalog.apply_alerts(&workspace, rules, webhooks, service.clock().now()).await?;
     let rules: Vec<Value> = made.rules.iter().map(alert_rule_json).collect();
-    let mut told = json!({ "rules": rules, "webhooks": made.webhooks });
+    let webhooks: Vec<Value> = made.webhooks.iter().map(given).collect();
+    let mut told = json!({ "rules": rules, "webhooks": webhooks });
     if !made.warnings.is_empty() {
         told["warnings"] = json!(made.warnings);
     }
@@ -253,21 +293,68 @@ pub(super) async fn apply(
 pub(super) async fn delete(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Result<Query<One>, QueryRejection>,
+    one: Asked<One>,
 ) -> Result<Response, Problem> {
-    let Query(one) = asked.map_err(|rejection| wrong(&rejection))?;
     let catalog = service.catalog();
-    match (one.rule, one.webhook) {
-        (Some(rule), None) => {
+    match asked(one)? {
+        One { rule: Some(rule), webhook: None } => {
             catalog.delete_alert_rule(&id(&service, &workspace).await?, &rule).await?;
         }
-        (None, Some(webhook)) => {
+        One { rule: None, webhook: Some(webhook) } => {
             catalog.delete_webhook(&id(&service, &workspace).await?, &webhook).await?;
         }
-        _ => {
-            let detail = "one of `rule` and `webhook` must say which one";
-            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-        }
+        _ => return Err(Error::invalid("one of `rule` and `webhook` must say which one").into()),
     }
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn test(
+    extract::State(service): extract::State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    wanted: Whole,
+) -> Result<Response, Problem> {
+    let Try { name, rule, from, to } = json_object(&headers, wanted)?;
+    let now = service.clock().now();
+    let window = test_window(from, to, now)?;
+    let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
+    let rule = match (name, rule) {
+        (Some(name), None) => catalog.alert_rule(&workspace, &name).await?,
+        (None, Some(body)) => AlertRule::of(catalog.with_days(&workspace, body).await?, now)?,
+        _ => return Err(Error::invalid("one of `name` and `rule` must say which rule is tried").into()),
+    };
+    let days = catalog.test_alert_rule(&workspace, &rule, window, now).await?;
+    let fires = |day: &&JudgedDay| day.crossing == Some(Crossing::Fires);
+    let fired = days.iter().filter(fires).count();
+    let told = json!({ "from": window.from(), "to": window.to(), "fired": fired, "days": days });
+    Ok(Json(told).into_response())
+}
+
+pub(super) async fn crossings(
+    extract::State(service): extract::State<Arc<Service>>,
+    InPath(workspace): InPath,
+    span: Asked<Span>,
+) -> Result<Response, Problem> {
+    let (from, to, limit) = span_of(span, &service)?;
+    let workspace = id(&service, &workspace).await?;
+    let crossings = service.catalog().crossings(&workspace, from, to, limit).await?;
+    Ok(Json(json!({ "crossings": crossings })).into_response())
+}
+
+pub(super) async fn deliveries(
+    extract::State(service): extract::State<Arc<Service>>,
+    InPath(workspace): InPath,
+    span: Asked<Span>,
+) -> Result<Response, Problem> {
+    let (from, to, limit) = span_of(span, &service)?;
+    let workspace = id(&service, &workspace).await?;
+    let deliveries = service.catalog().deliveries(&workspace, from, to, limit).await?;
+    let deliveries: Vec<Value> = deliveries.iter().map(delivery_json).collect();
+    Ok(Json(json!({ "deliveries": deliveries })).into_response())
+}
+
+fn span_of(span: Asked<Span>, service: &Service) -> Result<(Day, Day, usize), Problem> {
+    let Span { from, to, limit } = asked(span)?;
+    let to = to.unwrap_or_else(|| service.clock().now().day());
+    Ok((from.unwrap_or(Day::FIRST), to, limit.unwrap_or(USUAL_LIMIT)))
 }

@@ -1,4 +1,4 @@
-//! Following, feeds and the digest, over HTTP.
+//! Following, feeds and digests, over HTTP.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use log::key::{EntityId, EntityKind, Followed};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
+use utoipa::{IntoParams, ToSchema};
 use web::{
     Asker, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
-        RefOr, Required, Schema, Type,
-        path::{ParameterBuilder, ParameterIn},
+        RefOr, Required, Schema,
+        path::ParameterIn,
         schema::ObjectBuilder,
     },
     parameter, schema,
@@ -25,14 +26,16 @@ use web::{
 
 use super::{
     api::JSON,
-    live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
+    live::{Asked, ENTRIES, asked, body, entry},
 };
-use crate::{Catalog, FeedEntry, Follow, MAX_ENTRIES, MAX_MARKS, Service, Sight, json};
+use crate::{Catalog, FeedEntry, Follow, Happening, MAX_ENTRIES, MAX_MARKS, Service, Sight, json};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFollow {
+    #[schema(schema_with = schema::workspace)]
     workspace: String,
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     model: Option<String>,
     following: bool,
 }
@@ -43,49 +46,67 @@ struct Seen {
     entries: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FollowsWords {
-    order: Option<String>,
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Newest,
+    Oldest,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SeenWords {
+pub(super) struct FollowsParams {
+    /// Which come first; the newest when it is not given.
+    #[param(inline)]
+    order: Option<Order>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeenParams {
+    /// The entry, as the feed names it.
+    #[param(pattern = "^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$", example = json!(ENTRY))]
     entry: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FeedWords {
+pub(super) struct FeedParams {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<usize>,
+    /// At most so many of each workspace or model that the user follows.
+    #[param(minimum = 1, maximum = 1000)]
     per_publisher: Option<usize>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FollowersWords {
+pub(super) struct FollowersParams {
+    /// Of this model instead of the workspace.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     model: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<usize>,
+    /// Where to go on: `next` of the page before.
     cursor: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DigestWords {
+pub(super) struct DigestParams {
+    /// Where to go on: `next` of the page before.
     cursor: Option<String>,
 }
 
-pub(super) fn user() -> ParameterBuilder {
-    parameter(ParameterIn::Path, "user", schema::string(), "The user, by id or name.")
-        .required(Required::True)
-        .example(Some(json!("ann")))
-}
+/// Entry of the examples.
+const ENTRY: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
 
-/// What the caller may see, where that is not everything.
+/// Visible part of the catalog for the caller, where that is not everything.
 pub(super) type InSight = Option<Extension<Arc<Sight>>>;
 
-/// The same.
 pub(super) fn in_sight(sight: InSight) -> Sight {
     sight.map_or(Sight::Everything, |Extension(sight)| Sight::clone(&sight))
 }
@@ -103,142 +124,127 @@ pub(super) fn follow_schema() -> RefOr<Schema> {
     .into()
 }
 
-fn boolean() -> RefOr<Schema> {
-    ObjectBuilder::new().schema_type(Type::Boolean).into()
+/// A user, by id and name, with `more`.
+fn user_with(more: (&str, RefOr<Schema>)) -> ObjectBuilder {
+    let name = schema::nullable(schema::string());
+    schema::object([("user", schema::id().into()), ("name", name.into()), more])
+}
+
+fn paged(page: ObjectBuilder) -> ObjectBuilder {
+    page.property(
+        "next",
+        schema::string().description(Some("The cursor of the next page, if there is one.")),
+    )
+}
+
+fn of_user(operation: Operation) -> Operation {
+    let user = parameter(ParameterIn::Path, "user", schema::string(), "The user, by id or name.");
+    operation.tag("people").takes(user.required(Required::True).example(Some(json!("ann"))))
 }
 
 pub(super) fn set_operation() -> Operation {
-    let new = schema::object([("workspace", schema::workspace()), ("following", boolean())])
-        .property("model", schema::nullable(schema::name()));
     let example = json!({ "workspace": "credit/prod", "following": true });
     let followers = schema::count().description(Some("Where the caller may read it."));
-    let counted = schema::object([("changed", boolean())]).property("followers", followers);
-    Operation::put("/v1/users/{user}/follows", "follow")
-        .tag("people")
-        .takes(user())
+    let counted =
+        schema::object([("changed", schema::boolean().into())]).property("followers", followers);
+    of_user(Operation::put("/v1/users/{user}/follows", "follow"))
         .summary("Make a user follow a workspace or one of its models, or end that")
         .description("A repeat changes nothing and counts nothing. To end it, what is followed need not be read any more.")
-        .body("What.", [(JSON, content(new, Some(example)))])
+        .body("What.", [(JSON, content(schema::of::<NewFollow>(), Some(example)))])
         .answers(StatusCode::OK, answer("How many follow it now.", JSON, counted))
 }
 
 pub(super) fn operation() -> Operation {
     let body = schema::object([("follows", schema::array(schema::component("Follow")).into())]);
-    let order = schema::one_of(["newest", "oldest"]);
-    let says = "Which come first; the newest when it is not given.";
-    Operation::get("/v1/users/{user}/follows", "follows")
-        .tag("people")
-        .takes(user())
-        .takes(parameter(ParameterIn::Query, "order", order, says))
+    of_user(Operation::get("/v1/users/{user}/follows", "follows"))
+        .query::<FollowsParams>()
         .summary("List what a user follows, in the order in which it was followed")
         .answers(StatusCode::OK, answer("That.", JSON, body))
 }
 
 pub(super) fn feed_operation() -> Operation {
-    let entry = happening_schema()
-        .property("path", schema::nullable(schema::string()).description(Some("The workspace, by its path.")))
+    let path = schema::nullable(schema::string()).description(Some("The workspace, by its path."));
+    let entry = schema::of::<Happening>()
+        .property("path", path)
         .required("path")
-        .property("seen", boolean())
+        .property("seen", schema::boolean())
         .required("seen");
     let body = schema::object([("entries", schema::array(entry).into())]);
-    Operation::get("/v1/users/{user}/feed", "feed")
-        .tag("people")
-        .takes(user())
-        .takes(limit())
-        .takes(per_publisher())
+    of_user(Operation::get("/v1/users/{user}/feed", "feed"))
+        .query::<FeedParams>()
         .summary("Tell what is new in what a user follows")
         .description("New releases, promotions, rollbacks, retirements, alerts, and comparisons with a live release that are decided; what was not seen comes first, the latest first.")
         .answers(StatusCode::OK, answer("That.", JSON, body))
 }
 
-fn per_publisher() -> ParameterBuilder {
-    let says = "At most so many of each workspace or model that the user follows.";
-    parameter(ParameterIn::Query, "per_publisher", schema::integer(1..=MAX_ENTRIES), says)
-        .required(Required::False)
-}
-
 pub(super) fn followers_operation() -> Operation {
-    let user = schema::object([
-        ("user", schema::id().into()),
-        ("name", schema::nullable(schema::string()).into()),
-        ("since", schema::time().into()),
-    ]);
-    let users = schema::array(user);
-    let body = schema::object([("followers", schema::count().into()), ("users", users.into())]).property(
-        "next",
-        schema::string().description(Some("The cursor of the next page, if there is one.")),
-    );
-    let of_model = "Of this model instead of the workspace.";
-    let cursor = "Where to go on: `next` of the page before.";
+    let users = schema::array(user_with(("since", schema::time().into())));
+    let body = schema::object([("followers", schema::count().into()), ("users", users.into())]);
     Operation::get("/v1/workspaces/{category}/{name}/followers", "followers")
         .tag("people")
         .summary("List who follows a workspace or one of its models, in the order in which they came")
-        .takes(parameter(ParameterIn::Query, "model", schema::name(), of_model))
-        .takes(limit())
-        .takes(parameter(ParameterIn::Query, "cursor", schema::string(), cursor))
-        .answers(StatusCode::OK, answer("How many there are, and some of them.", JSON, body))
+        .query::<FollowersParams>()
+        .answers(StatusCode::OK, answer("How many there are, and some of them.", JSON, paged(body)))
 }
 
 pub(super) fn seen_operation() -> Operation {
     let entries = schema::array(entry()).max_items(Some(MAX_MARKS));
-    let name = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
-    let example = json!({ "entries": [name] });
-    Operation::post("/v1/users/{user}/seen", "mark_seen")
-        .tag("people")
-        .takes(user())
+    let body = schema::object([("entries", entries.into())]);
+    let marked = schema::object([("marked", schema::count().into())]);
+    of_user(Operation::post("/v1/users/{user}/seen", "mark_seen"))
         .summary("Mark entries of the feed as seen by a user")
-        .body("Their names.", [(JSON, content(schema::object([("entries", entries.into())]), Some(example)))])
-        .answers(
-            StatusCode::OK,
-            answer("How many.", JSON, schema::object([("marked", schema::count().into())])),
-        )
+        .body("Their names.", [(JSON, content(body, Some(json!({ "entries": [ENTRY] }))))])
+        .answers(StatusCode::OK, answer("How many.", JSON, marked))
 }
 
 pub(super) fn has_seen_operation() -> Operation {
-    let body = schema::object([("entry", entry().into()), ("seen", boolean())]);
-    let name = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
-    Operation::get("/v1/users/{user}/seen", "has_seen")
-        .tag("people")
-        .takes(user())
-        .takes(
-            parameter(ParameterIn::Query, "entry", entry(), "The entry, as the feed names it.")
-                .required(Required::True)
-                .example(Some(json!(name))),
-        )
+    let body = schema::object([("entry", entry().into()), ("seen", schema::boolean().into())]);
+    of_user(Operation::get("/v1/users/{user}/seen", "has_seen"))
+        .query::<SeenParams>()
         .summary("Tell whether a user has seen an entry of the feed")
         .answers(StatusCode::OK, answer("It is one look-up of a key.", JSON, body))
 }
 
 pub(super) fn digest_operation() -> Operation {
-    let user = schema::object([
-        ("user", schema::id().into()),
-        ("name", schema::nullable(schema::string()).into()),
-        ("follows", schema::array(schema::component("Follow")).into()),
-    ]);
-    let body = schema::object([("users", schema::array(user).into())]).property(
-        "next",
-        schema::string().description(Some("The cursor of the next page, if there is one.")),
-    );
+    let user = user_with(("follows", schema::array(schema::component("Follow")).into()));
+    let body = paged(schema::object([("users", schema::array(user).into())]));
     Operation::get("/v1/digest", "digest")
         .tag("people")
-        .takes(parameter(
-            ParameterIn::Query,
-            "cursor",
-            schema::string(),
-            "Where to go on: `next` of the page before.",
-        ))
+        .query::<DigestParams>()
         .summary("List all users with what they follow")
         .description("A user whose follows do not fit into a page goes on in the next.")
         .answers(StatusCode::OK, answer("They are.", JSON, body))
 }
 
+pub(super) fn user_digest_operation() -> Operation {
+    let body = schema::object([("digest", schema::array(schema::component("Digest")).into())]);
+    of_user(Operation::get("/v1/users/{user}/digest", "user_digest"))
+        .summary("Tell what happened in the last 7 days in what a user follows")
+        .description("Of each workspace and model: events, live releases with the primary metric, and alerts that fired, up to yesterday (UTC), beside the 7 days before. It is read from what is stored of days; no event is read.")
+        .answers(StatusCode::OK, answer("That.", JSON, body))
+}
+
 /// The user that a path names.
 pub(super) type InPath = Result<Path<String>, PathRejection>;
 
-pub(super) async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Problem> {
+async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Problem> {
     let Path(user) =
         path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     Ok(catalog.resolve(EntityKind::User, &user).await?.id().clone())
+}
+
+/// A page of users as JSON: each with what `row` says of it.
+fn user_row(user: &Id, names: &crate::Names, mut row: Value) -> Value {
+    row["user"] = EntityId::User(user.clone()).to_string().into();
+    row["name"] = json!(names.get(user));
+    row
+}
+
+fn page(mut body: Value, next: Option<Cursor>) -> Response {
+    if let Some(next) = next {
+        body["next"] = next.to_text().into();
+    }
+    Json(body).into_response()
 }
 
 async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Result<Followed, Error> {
@@ -301,19 +307,13 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     sight: InSight,
     user: InPath,
-    words: Asked<FollowsWords>,
+    params: Asked<FollowsParams>,
 ) -> Result<Response, Problem> {
-    let newest_first = match asked(words)?.order.as_deref() {
-        None | Some("newest") => true,
-        Some("oldest") => false,
-        Some(other) => {
-            return Err(Error::invalid(format!("`order` is newest or oldest, not `{other}`")).into());
-        }
-    };
+    let order = asked(params)?.order.unwrap_or_default();
     let catalog = service.catalog();
     let user = user_of(catalog, user).await?;
     let mut follows = catalog.in_sight(catalog.follows(&user).await?, &in_sight(sight)).await?;
-    if newest_first {
+    if let Order::Newest = order {
         follows.reverse();
     }
     let names = catalog.names(follows.iter().flat_map(|one| one.followed.entities())).await?;
@@ -324,9 +324,9 @@ pub(super) async fn show(
 pub(super) async fn has_seen(
     State(service): State<Arc<Service>>,
     user: InPath,
-    words: Asked<SeenWords>,
+    params: Asked<SeenParams>,
 ) -> Result<Response, Problem> {
-    let SeenWords { entry } = asked(words)?;
+    let SeenParams { entry } = asked(params)?;
     let user = user_of(service.catalog(), user).await?;
     let seen = service.catalog().has_seen(&user, &entry).await?;
     Ok(Json(json!({ "entry": entry, "seen": seen })).into_response())
@@ -335,9 +335,9 @@ pub(super) async fn has_seen(
 pub(super) async fn followers(
     State(service): State<Arc<Service>>,
     web::InPath(workspace): web::InPath,
-    words: Asked<FollowersWords>,
+    params: Asked<FollowersParams>,
 ) -> Result<Response, Problem> {
-    let FollowersWords { model, limit, cursor } = asked(words)?;
+    let FollowersParams { model, limit, cursor } = asked(params)?;
     let catalog = service.catalog();
     let limit = limit.unwrap_or(ENTRIES);
     if !(1..=MAX_ENTRIES).contains(&limit) {
@@ -346,18 +346,11 @@ pub(super) async fn followers(
     let followed = followed(catalog, &workspace, model.as_deref()).await?;
     let count = catalog.followers(&followed).await?;
     let after = cursor.as_deref().map(Cursor::from_text).transpose()?;
-    let page = catalog.followers_page(&followed, limit, after).await?;
-    let names = catalog.names(page.users.iter().map(|(user, _)| EntityId::User(user.clone()))).await?;
-    let user = |(user, since): &(Id, event::Timestamp)| {
-        let id = EntityId::User(user.clone()).to_string();
-        json!({ "user": id, "name": names.get(user), "since": since.to_string() })
-    };
-    let users: Vec<Value> = page.users.iter().map(user).collect();
-    let mut body = json!({ "followers": count, "users": users });
-    if let Some(next) = page.next {
-        body["next"] = next.to_text().into();
-    }
-    Ok(Json(body).into_response())
+    let found = catalog.followers_page(&followed, limit, after).await?;
+    let names = catalog.names(found.users.iter().map(|(user, _)| EntityId::User(user.clone()))).await?;
+    let user = |(user, since): &(Id, event::Timestamp)| user_row(user, &names, json!({ "since": since }));
+    let users: Vec<Value> = found.users.iter().map(user).collect();
+    Ok(page(json!({ "followers": count, "users": users }), found.next))
 }
 
 pub(super) async fn feed(
@@ -365,12 +358,12 @@ pub(super) async fn feed(
     asker: Asker,
     sight: InSight,
     user: InPath,
-    words: Asked<FeedWords>,
+    params: Asked<FeedParams>,
 ) -> Result<Response, Problem> {
-    let FeedWords { limit, per_publisher } = asked(words)?;
+    let FeedParams { limit, per_publisher } = asked(params)?;
     let limit = limit.unwrap_or(ENTRIES);
     let user = user_of(service.catalog(), user).await?;
-    let feed = service.catalog().feed_in(&user, limit, per_publisher, &in_sight(sight)).await?;
+    let feed = service.catalog().feed(&user, limit, per_publisher, &in_sight(sight)).await?;
     let workspaces = feed.iter().map(|entry| EntityId::Workspace(entry.happening.workspace.clone()));
     let names = service.catalog().names(workspaces).await?;
     let entry = |entry: &FeedEntry| {
@@ -397,19 +390,25 @@ pub(super) async fn seen(
 
 pub(super) async fn digest(
     State(service): State<Arc<Service>>,
-    words: Asked<DigestWords>,
+    params: Asked<DigestParams>,
 ) -> Result<Response, Problem> {
-    let cursor = asked(words)?.cursor.as_deref().map(Cursor::from_text).transpose()?;
+    let cursor = asked(params)?.cursor.as_deref().map(Cursor::from_text).transpose()?;
     let digest = service.catalog().digest(cursor).await?;
     let names = service.catalog().names(digest.entities()).await?;
     let user = |(user, follows): &(Id, Vec<Follow>)| {
         let follows: Vec<Value> = follows.iter().map(|one| json::follow(one, &names)).collect();
-        let id = EntityId::User(user.clone()).to_string();
-        json!({ "user": id, "name": names.get(user), "follows": follows })
+        user_row(user, &names, json!({ "follows": follows }))
     };
-    let mut page = json!({ "users": digest.users.iter().map(user).collect::<Vec<_>>() });
-    if let Some(next) = digest.next {
-        page["next"] = next.to_text().into();
-    }
-    Ok(Json(page).into_response())
+    let users: Vec<Value> = digest.users.iter().map(user).collect();
+    Ok(page(json!({ "users": users }), digest.next))
+}
+
+pub(super) async fn user_digest(
+    State(service): State<Arc<Service>>,
+    sight: InSight,
+    user: InPath,
+) -> Result<Response, Problem> {
+    let user = user_of(service.catalog(), user).await?;
+    let digest = service.catalog().digest_of(&user, &in_sight(sight), service.clock().now()).await?;
+    Ok(Json(json!({ "digest": digest })).into_response())
 }

@@ -9,7 +9,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::Timestamp;
-use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
@@ -21,9 +20,6 @@ use web::{
 
 use super::api::JSON;
 use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
-
-/// What a note is.
-const NOTE: &str = "A remark, or the text of an alert or of what is decided; such a text, which is made of events of any kind, is not for a token for some kinds alone.";
 
 /// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
@@ -100,20 +96,6 @@ pub(super) fn live_schema() -> RefOr<Schema> {
     .into()
 }
 
-/// The schema of something that happened.
-pub(super) fn happening_schema() -> ObjectBuilder {
-    schema::object([
-        ("entry", entry().description(Some("Its name, to mark it as seen.")).into()),
-        ("workspace", schema::id().into()),
-        ("at", schema::time().into()),
-        ("what", schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT, DECIDED])).into()),
-        ("about", schema::name().description(Some("The release, or the alert.")).into()),
-        ("model", schema::nullable(schema::name()).into()),
-        ("environment", schema::nullable(schema::name()).into()),
-        ("note", schema::nullable(schema::string().description(Some(NOTE))).into()),
-    ])
-}
-
 /// The schema of the name of something that happened.
 pub(super) fn entry() -> ObjectBuilder {
     schema::string().pattern(Some("^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$"))
@@ -121,13 +103,11 @@ pub(super) fn entry() -> ObjectBuilder {
 
 /// What happened, as `asker` may read it.
 pub(super) fn body(happening: &Happening, asker: &Asker) -> Value {
-    let is_of_any_kind = [ALERT, DECIDED].contains(&happening.what.as_str());
-    let note = happening.note.as_deref().filter(|_| !(is_of_any_kind && asker.is_of_some_kinds));
-    json!({
-        "entry": happening.name, "workspace": EntityId::Workspace(happening.workspace.clone()).to_string(), "at": happening.at.to_string(),
-        "what": happening.what, "about": happening.about, "model": happening.model,
-        "environment": happening.environment, "note": note,
-    })
+    let mut told = json!(happening);
+    if asker.is_of_some_kinds && [ALERT, DECIDED].contains(&happening.what.as_str()) {
+        told["note"] = Value::Null;
+    }
+    told
 }
 
 pub(super) async fn live(

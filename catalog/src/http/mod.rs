@@ -8,16 +8,13 @@ use log::key::EntityKind;
 use web::{About, Demand, InPath, Operation, Place, Routes};
 
 use self::people::Of;
-use crate::Service;
+use crate::{Happening, Service, WeekOf};
 
 mod alert;
-mod alert_rule;
-mod alert_test;
 mod api;
 mod baseline;
 mod consumer;
 mod demands;
-mod digest;
 mod entity;
 mod erasure;
 mod follow;
@@ -32,12 +29,9 @@ mod review;
 mod run;
 mod schemas;
 mod settings;
-mod webhook;
 mod workspace;
 
-pub use crate::json::crossing as crossing_json;
-pub use alert::{alert_rule_json, standing_json};
-pub use alert_test::{judged_day_json, test_window};
+pub use alert::{alert_rule_json, delivery_json, standing_json, test_window};
 pub(crate) use baseline::of as baselines;
 pub use baseline::{baselines_json, baselines_schema};
 pub use entity::{created, instant, page, parent_kind};
@@ -52,7 +46,6 @@ pub use review::{
     reviewed_answers,
 };
 pub use schemas::ranking_figures;
-pub use webhook::delivery_json;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
@@ -123,9 +116,9 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
                 .add(alert::apply_operation(), maintain(), alert::apply)
                 .add(alert::list_operation(), read(), alert::list)
                 .add(alert::delete_operation(), maintain(), alert::delete)
-                .add(alert_test::operation(), of_all(), alert_test::test)
+                .add(alert::test_operation(), of_all(), alert::test)
                 .add(alert::crossings_operation(), of_all(), alert::crossings)
-                .add(webhook::deliveries_operation(), of_all(), webhook::deliveries)
+                .add(alert::deliveries_operation(), of_all(), alert::deliveries)
                 .add(promotion::set_operation(), maintain(), promotion::set)
                 .add(promotion::list_operation(), read(), promotion::list)
                 .add(follow::followers_operation(), read(), follow::followers)
@@ -139,19 +132,14 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     let routes =
         run::add(people(routes)).map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
     let routes =
-        schemas::all().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));
+        schemas::all().into_iter().chain(alert::schemas()).fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
-        .schema("AlertRule", alert::rule_schema())
         .schema("Approval", promotion::approval_schema())
         .schema("PromotionGates", promotion::gates_schema())
-        .schema("Crossing", alert::crossing_schema())
-        .schema("JudgedDay", alert_test::judged_day_schema())
-        .schema("Webhook", webhook::webhook_schema())
-        .schema("Delivery", webhook::delivery_schema())
-        .schema("Digest", digest::told_schema())
+        .schema("Digest", web::schema::of::<WeekOf>())
         .schema("Consumer", consumer::consumer_schema())
         .schema("Erasure", erasure::erasure_schema())
-        .schema("Happening", live::happening_schema())
+        .schema("Happening", web::schema::of::<Happening>())
         .schema("Live", live::live_schema())
 }
 
@@ -186,7 +174,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
         .add(follow::has_seen_operation(), demands::of_user(Right::Read), follow::has_seen)
-        .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), digest::show)
+        .add(follow::user_digest_operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), follow::user_digest)
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
         .schema("Follow", follow::follow_schema())
 }

@@ -87,7 +87,7 @@ impl AnsweredReview {
 
     /// Reads the counts of an item.
     pub(crate) fn from_item(item: &Item) -> Result<Self> {
-        item.record(FORM)
+        item.to_record(FORM)
     }
 }
 
@@ -126,7 +126,7 @@ impl Catalog {
     /// Errors of the table.
     pub async fn decide_answer(&self, item: ReviewItem, answer: ReviewAnswer) -> Result<Option<ReviewItem>> {
         let before = Condition::unchanged(item.ver);
-        let owed = Item::of_record(key::owed_answer(&item.id), FORM, &item.id)?;
+        let owed = Item::record(key::owed_answer(&item.id), FORM, &item.id);
         let given = key::given_answer(&item.id, &answer.reviewer, answer.at);
         let counted = self.counted_of_user(&item, &answer).await?;
         let voted = match answer.verdict {
@@ -136,9 +136,9 @@ impl Catalog {
         let decided = ReviewItem { ver: item.ver + 1, answer: Some(answer), ..item };
         let copy = ReviewItem { ver: 1, lease: None, ..decided.clone() };
         let writes = [
-            Write::Put(decided.to_item()?, before),
+            Write::Put(decided.to_item(), before),
             Write::Put(owed, Condition::None),
-            Write::Put(Item::of_record(given, FORM, &copy)?, Condition::None),
+            Write::Put(Item::record(given, FORM, &copy), Condition::None),
         ];
         let writes = writes.into_iter().chain(counted).chain(voted).collect();
         Ok(unless_overtaken(self.table.transact(writes).await)?.map(|()| decided))
@@ -149,10 +149,10 @@ impl Catalog {
         let id = &item.id;
         let key = key::arena_pair(&id.workspace, &id.review, id.number / MAX_PAIR_ITEMS);
         let gone = || Error::not_found(format!("the pair of the item {} is gone", id.number));
-        let mut pair: ArenaPair = self.table.get(&key).await?.ok_or_else(gone)?.record(FORM)?;
+        let mut pair: ArenaPair = self.table.get(&key).await?.ok_or_else(gone)?.to_record(FORM)?;
         let before = Condition::unchanged(pair.ver);
         pair.count(item, vote);
-        Ok(Write::Put(Item::of_record(key, FORM, &pair)?, before))
+        Ok(Write::Put(Item::record(key, FORM, &pair), before))
     }
 
     /// Counts an answer for its reviewer, if that is a user.
@@ -167,7 +167,7 @@ impl Catalog {
         let mut counted = stored.unwrap_or_else(|| AnsweredReview::new(day, item));
         let before = Condition::unchanged(counted.ver);
         counted.add(item, &answer.verdict);
-        Ok(Some(Write::Put(Item::of_record(key, FORM, &counted)?, before)))
+        Ok(Some(Write::Put(Item::record(key, FORM, &counted), before)))
     }
 
     /// Returns whether the events of a decided answer are still to be appended.
@@ -193,8 +193,8 @@ impl Catalog {
     pub async fn owed_answers(&self, workspace: &Id) -> Result<Vec<ReviewItem>> {
         let mut owed = Vec::new();
         for note in query_all(&*self.table, Query::table(key::owed_answers(workspace, None))).await? {
-            match self.table.get(&key::review_item(&note.record(FORM)?)).await? {
-                Some(item) => owed.push(item.record(FORM)?),
+            match self.table.get(&key::review_item(&note.to_record(FORM)?)).await? {
+                Some(item) => owed.push(item.to_record(FORM)?),
                 // The item has expired, and its events with it.
                 None => self.table.delete(&note.key, Condition::None).await?,
             }
@@ -231,7 +231,7 @@ impl Catalog {
         let mut given = Vec::new();
         while let Some(items) = pages.next().await? {
             for item in &items {
-                given.push(item.record(FORM)?);
+                given.push(item.to_record(FORM)?);
             }
             if given.len() > MAX_GIVEN_ANSWERS {
                 return Err(Error::too_large(format!(

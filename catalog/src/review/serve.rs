@@ -171,7 +171,7 @@ impl Catalog {
         loop {
             tries.next().await?;
             let stored = self.table.get(&turn_key).await?;
-            let known = stored.map(|turn| turn.record::<Turn>(FORM)).transpose()?.unwrap_or_else(|| Turn {
+            let known = stored.map(|turn| turn.to_record::<Turn>(FORM)).transpose()?.unwrap_or_else(|| Turn {
                 reviewer: reviewer.to_owned(),
                 expires_at: review.expires_at,
                 ..Turn::default()
@@ -188,7 +188,7 @@ impl Catalog {
                 let until = item.lease.as_ref().filter(|_| is_held).map_or(asking.until, |lease| lease.until);
                 let lease = ReviewLease { reviewer: reviewer.to_owned(), until, link: link.digest() };
                 let item = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
-                writes.push(Write::Put(item.to_item()?, before));
+                writes.push(Write::Put(item.to_item(), before));
                 if !is_held {
                     let shown = Item::new(asking.shown(&item)).with("v", FORM);
                     writes.push(Write::Put(shown.with("expires_at", item.expires_at), Condition::Absent));
@@ -198,7 +198,7 @@ impl Catalog {
             }
             if turn != known {
                 turn.ver += 1;
-                let turn = Item::of_record(turn_key.clone(), FORM, &turn)?;
+                let turn = Item::record(turn_key.clone(), FORM, &turn);
                 writes.push(Write::Put(turn, Condition::unchanged(known.ver)));
             }
             if writes.is_empty() || unless_overtaken(self.table.transact(writes).await)?.is_some() {
@@ -212,7 +212,7 @@ impl Catalog {
         let Some(number) = turn.item else { return Ok(None) };
         let (workspace, review) = (asking.workspace.clone(), asking.review.id.clone());
         let stored = self.table.get(&key::review_item(&ReviewItemId { workspace, review, number })).await?;
-        let item = stored.map(|item| item.record::<ReviewItem>(FORM)).transpose()?;
+        let item = stored.map(|item| item.to_record::<ReviewItem>(FORM)).transpose()?;
         Ok(item.filter(|item| asking.is_open(item) && asking.holder(item) == Some(asking.reviewer)))
     }
 
@@ -228,7 +228,7 @@ impl Catalog {
             let mut pages = Pages::of(&*self.table, Query::table(range).limit(ITEMS_AT_ONCE));
             'pages: while let Some(items) = pages.next().await? {
                 for item in &items {
-                    let item: ReviewItem = item.record(FORM)?;
+                    let item: ReviewItem = item.to_record(FORM)?;
                     let is_free = asking.is_open(&item) && asking.holder(&item).is_none();
                     let is_seen = item.answer.is_some()
                         || is_free && self.table.get(&asking.shown(&item)).await?.is_some();
@@ -293,7 +293,7 @@ impl Catalog {
     pub async fn give_back(&self, id: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
         let item = self.item_of(id, by, None, now).await?;
         let before = Condition::unchanged(item.ver);
-        self.table.put(ReviewItem { ver: item.ver + 1, lease: None, ..item }.to_item()?, before).await
+        self.table.put(ReviewItem { ver: item.ver + 1, lease: None, ..item }.to_item(), before).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! The keys of alert rules, of where they stand, of when they crossed, of digests, and of what is posted of these; and of how live releases stand against
+//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that and of digests; and of how live releases stand against
 //! those that predict beside them.
 
 use event::{Day, Id, Timestamp};
@@ -75,25 +75,10 @@ pub fn all_crossings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "crossing#")
 }
 
-/// Delivery of a crossing to a webhook; the parts of its key are those of [`crossing`].
-pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, webhook: &str) -> Key {
-    let sk = format!("delivery#{day}/{rule}/{}/{webhook}", created_at.micros());
-    Key::new(judged_partition(workspace), sk)
-}
-
-/// Content of a page of a webhook's digest that ends with a day. The first page has the number 1.
-pub fn digest(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
-    Key::new(judged_partition(workspace), format!("digest#{day}/{webhook}/{page}"))
-}
-
-/// Contents of digests that end with a day or later.
-pub fn digests_since(workspace: &Id, day: Day) -> KeyRange {
-    KeyRange { pk: judged_partition(workspace), from: format!("digest#{day}/"), to: format!("digest#{END}") }
-}
-
-/// Delivery of a page of a digest to a webhook. It stands among the deliveries of crossings: no rule has a name with an `@`.
-pub fn digest_delivery(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
-    Key::new(judged_partition(workspace), format!("delivery#{day}/@digest/{page}/{webhook}"))
+/// That something of a day is posted to a webhook: a crossing, by its rule and when that was created, or a page of a digest
+/// (`@digest/1`).
+pub fn delivery(workspace: &Id, day: Day, source: &str, webhook: &str) -> Key {
+    Key::new(judged_partition(workspace), format!("delivery#{day}/{source}/{webhook}"))
 }
 
 /// Deliveries of the days from one to another.
@@ -105,13 +90,12 @@ pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
-/// Deliveries of the crossing of a rule on a day.
-pub fn deliveries_of(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> KeyRange {
-    let KeyRange { pk, .. } = deliveries(workspace, day, day);
-    KeyRange::prefix(pk, &format!("delivery#{day}/{rule}/{}/", created_at.micros()))
+/// What is posted of a day and later ones.
+pub fn deliveries_since(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange { to: format!("delivery#{END}"), ..deliveries(workspace, day, day) }
 }
 
-/// The workspace and the webhook of a key of [`delivery`] or [`digest_delivery`]. `None`, when it is another key.
+/// The workspace and the webhook of a key of [`delivery`]. `None`, when it is another key.
 pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/alert")?).ok()?;
     let parts: Vec<&str> = key.sk.strip_prefix("delivery#")?.split('/').collect();
@@ -152,23 +136,16 @@ mod tests {
         assert!(range.from <= crossed.sk && crossed.sk <= range.to);
         assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace.clone()));
         assert_eq!(parse_alert_rules(&crossed), None);
-        let delivered = delivery(&workspace, day, "auc-low", day.start(), "oncall");
-        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/auc-low/1370044800000000/oncall"));
-        let range = deliveries(&workspace, day, day);
-        assert!(range.from <= delivered.sk && delivered.sk <= range.to);
-        assert_eq!(parse_delivery(&delivered), Some((workspace.clone(), "oncall")));
-        let all = all_crossings(&workspace);
-        assert!(all.from <= crossed.sk && crossed.sk <= all.to && delivered.sk > all.to);
-        let told = digest(&workspace, day, "oncall", 1);
-        assert_eq!(told, Key::new(partition, "digest#2013-06-01/oncall/1"));
-        assert_eq!(digest(&workspace, day, "oncall", 2), Key::new(partition, "digest#2013-06-01/oncall/2"));
-        let second = digest_delivery(&workspace, day, "oncall", 2);
-        assert_eq!(second, Key::new(partition, "delivery#2013-06-01/@digest/2/oncall"));
-        assert_eq!(parse_delivery(&second), Some((workspace.clone(), "oncall")));
-        let delivered = digest_delivery(&workspace, day, "oncall", 1);
-        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/@digest/1/oncall"));
-        assert!(range.from <= delivered.sk && delivered.sk <= range.to);
-        assert_eq!(parse_delivery(&delivered), Some((workspace, "oncall")));
+        for source in ["auc-low/1370044800000000", "@digest/2"] {
+            let delivered = delivery(&workspace, day, source, "oncall");
+            assert_eq!(delivered, Key::new(partition, format!("delivery#2013-06-01/{source}/oncall")));
+            for range in [deliveries(&workspace, day, day), deliveries_since(&workspace, day)] {
+                assert!(range.from <= delivered.sk && delivered.sk <= range.to);
+            }
+            assert_eq!(parse_delivery(&delivered), Some((workspace.clone(), "oncall")));
+            let all = all_crossings(&workspace);
+            assert!(all.from <= crossed.sk && crossed.sk <= all.to && delivered.sk > all.to);
+        }
         assert_eq!(parse_delivery(&crossed), None);
         let index = ("deliveries".to_owned(), "1370044800000000".to_owned());
         assert_eq!(delivery_index(day.start()), index);

@@ -87,6 +87,11 @@ pub fn happenings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(format!("w#{workspace}/feed"), "at#")
 }
 
+/// Happenings of a workspace from an instant on.
+pub fn happenings_since(workspace: &Id, at: Timestamp) -> KeyRange {
+    KeyRange { from: instant(at), ..happenings(workspace) }
+}
+
 /// Partition of `GSI1` that holds the happenings of a model, by time.
 pub fn happenings_of_model(model: &Id) -> KeyRange {
     KeyRange::prefix(format!("m#{model}/feed"), "at#")

@@ -137,7 +137,6 @@ impl Query {
 }
 
 fn row_of(crossed: CrossedRule) -> Row {
-    let id = crossed.id();
     let text = |text: String| Cell::Text(Some(text));
     let cells = vec![
         text(crossed.rule),
@@ -146,7 +145,7 @@ fn row_of(crossed: CrossedRule) -> Row {
         Cell::Float(crossed.measured),
         text(crossed.text),
         Cell::Time(Some(crossed.at.micros())),
-        text(id),
+        text(crossed.id),
     ];
     (crossed.day, cells)
 }

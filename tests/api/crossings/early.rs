@@ -68,7 +68,7 @@ async fn what_crossed_is_a_table_of_sql(world: World) {
     // Only the named days are read.
     let last = "select id from crossings where day = '2026-06-05'";
     let (found, reads) = scene.world.reads(ask(last, false)).await;
-    let id = recorded(&scene).await.pop().unwrap().id();
+    let id = recorded(&scene).await.pop().unwrap().id;
     assert_eq!(found.unwrap(), format!("id\n{id}\n"));
     assert_eq!(
         (reads.gets, reads.queries, reads.items),

@@ -87,7 +87,7 @@ async fn history(world: World, seed: u64) -> Lived {
 }
 
 fn key(delivery: &Delivery) -> (String, String) {
-    (delivery.id(), delivery.webhook.clone())
+    (delivery.id.clone(), delivery.webhook.clone())
 }
 
 /// Checks that each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.
@@ -97,7 +97,7 @@ async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived)
     let mut wanted = BTreeMap::new();
     for crossed in &crossings {
         for (name, format) in [("ops", WebhookFormat::Json), ("chat", WebhookFormat::Slack)] {
-            let id = format!("{}.{}", scene.id(), crossed.id());
+            let id = format!("{}.{}", scene.id(), crossed.id);
             let body = webhook("x", format).body(scene.id(), "credit/prod", crossed);
             wanted.insert((name.to_owned(), id), body);
         }

@@ -363,7 +363,7 @@ impl Scene {
         let (now, workspace) = (self.world.clock.now(), self.workspace.id().clone());
         let due = now.plus_seconds(-BY.1 * 3_600 - 120).day();
         let judged = judged_rules(&**table, &workspace).await?;
-        let judged = judged.get("late").copied().expect("it is judged");
+        let judged = judged.get("late").cloned().expect("it is judged");
         let fires = judged.standing.state == State::Firing;
         let by = due.start().plus_seconds(BY.1 * 3_600);
         let has =
@@ -404,9 +404,8 @@ impl Scene {
             }
         }
         let mut days = BTreeMap::<Day, usize>::new();
-        for item in query_all(&**table, Query::table(key::digests_since(&workspace, Day::FIRST))).await? {
-            let day = item.key.sk.strip_prefix("digest#").and_then(|rest| rest.split('/').next());
-            *days.entry(day.unwrap_or_default().parse()?).or_default() += 1;
+        for item in all.iter().filter(|item| item.optional_text("of") == Some("digest")) {
+            *days.entry(item.text("day")?.parse()?).or_default() += 1;
         }
         let last = now.plus_seconds(-31 * 3_600).day();
         let begin = now.plus_seconds(-((HOURS + LAST_HOURS) as i64) * 3_600).day();

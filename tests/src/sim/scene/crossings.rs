@@ -207,7 +207,7 @@ impl Scene {
             .iter()
             .filter_map(|item| Delivery::from_item(item).ok())
             .map(|one| {
-                let id = format!("{}.{}", self.workspace, one.id());
+                let id = format!("{}.{}", self.workspace, one.id);
                 (one.webhook, id)
             })
             .collect();
