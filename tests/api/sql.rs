@@ -2,6 +2,7 @@
 //! else. Each on a SQLite file and on DynamoDB Local.
 
 mod conditions;
+mod corpus;
 mod groups;
 mod joins;
 mod numbers;
