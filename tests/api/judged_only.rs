@@ -157,7 +157,7 @@ async fn a_condition_that_cannot_be_computed_says_why(world: World) {
     ];
     let expected = [
         "where: evaluations know no `appended_at` of predictions; as-of says what had been appended",
-        "not found: unable to find column \"outcome_label\"; valid columns: [\"day\", \"key\", \"predicted_at\", \"release\", \"score\", \"label\", \"value\", \"lower\", \"upper\", \"latency_ms\", \"withdrawn\", \"reason\", \"appended_at\"]",
+        "sql: there is no column `outcome_label`; there are day, key, predicted_at, release, score, label, value, lower, upper, latency_ms, withdrawn, reason, appended_at (line 1, column 1)",
         "sql: sql parser error: Expected: an expression, found: EOF",
         "limit: it narrows events, joined rows; `sql` asks more of evaluations",
         "where: it narrows events, joined rows, evaluations, classes, confusion, head-to-head; `sql` asks more of maturity",

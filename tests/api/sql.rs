@@ -220,7 +220,7 @@ async fn inadmissible_statement_is_refused_with_reason() {
         "with predictions as (select 1) select * from predictions",
         "with recursive t as (select * from predictions) select * from t",
         "select lpad(key, 1000000000, 'x') from predictions where day = '2026-06-01'",
-        "select key || key from predictions where day = '2026-06-01'",
+        "select repeat(key, 1000) from predictions where day = '2026-06-01'",
         "select * from predictions",
         "select key from predictions where day = '2026-06-01' or score > 0.5",
         "select nothing from predictions where day = '2026-06-01'",
@@ -268,6 +268,26 @@ async fn oversized_join_is_refused_before_execution() {
         "n\n2000\n",
         "nothing is held"
     );
+}
+
+#[tokio::test]
+async fn text_that_a_statement_makes_counts() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    let keys = (0..300).map(|n| {
+        json!({ "key": format!("k{n:0200}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5 })
+    });
+    scene.append(Kind::Predictions, keys.collect(), "2026-06-04T12:00:00Z").await.unwrap();
+    let query = scene.query(at(NOW)).within(Bounds { memory: 8 * 1024 * 1024, ..Bounds::default() });
+    let longest = async |text: &str| {
+        let statement = format!(
+            "select max(length({text})) as n from predictions a cross join predictions b where a.day = '2026-06-01' and b.day = '2026-06-01'"
+        );
+        query.sql(scene.id(), &sql(&statement)).await.map(csv)
+    };
+    assert_eq!(longest("a.key").await.unwrap(), "n\n201\n");
+    for text in ["upper(a.key)", "a.key || b.key", "cast(a.score as text)"] {
+        assert_eq!(longest(text).await.unwrap_err().kind(), ErrorKind::TooLarge, "{text}");
+    }
 }
 
 /// Parts of statements, harmless and hostile.

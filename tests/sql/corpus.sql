@@ -583,3 +583,14 @@ SELECT class, precision, recall, f1 FROM classes WHERE day = '2026-06-02' AND re
 SELECT p.tag.channel AS channel, SUM(CASE WHEN o.label = '1' THEN 1 ELSE 0 END) AS positives, COUNT(*) AS n FROM predictions p JOIN outcomes o ON p.key = o.key AND p.day = o.day GROUP BY p.tag.channel ORDER BY channel;
 SELECT * FROM (SELECT day, release, COUNT(*) AS n FROM predictions GROUP BY day, release) WHERE n > 5 ORDER BY day, release;
 SELECT release, COUNT(*) AS n, ROUND(AVG(score), 3) AS s FROM predictions WHERE label IS NOT NULL AND day >= '2026-06-01' GROUP BY 1 ORDER BY 2 DESC LIMIT 5;
+select key, (score - 0.5) * 16 % 3 as a, cast((score - 0.5) * 16 as integer) // 3 as b, -7 % 3 as c, mod(-7, 3) as d from predictions where day = '2026-06-02' order by key;
+select key, substr(key, -1) as a, substr(key, 0, 2) as b from predictions where day = '2026-06-02' order by key;
+select a.key, sum(b.score) over (partition by a.release order by a.key) as s, rank() over (partition by a.release order by b.score desc) as r from predictions a join predictions b on a.key = b.key where a.day = '2026-06-01' and b.day = '2026-06-02' order by a.key;
+select release, tag.channel, sum(score) as s, sum(sum(score)) over (partition by release) as all_of, rank() over (partition by release order by sum(score) desc) as r from predictions group by release, tag.channel order by release, tag.channel;
+select key, max(value) over (order by score, key rows between 3 preceding and 1 following) as a, count(value) over (order by score, key rows between 1 preceding and current row) as b from predictions where day = '2026-06-03' order by key;
+select p.key from predictions p where p.day = '2026-06-01' and not exists (select 1 from outcomes where key = p.key and day = '2026-06-01') order by p.key;
+select count(*) from predictions p left join outcomes o on p.key = o.key and p.day = o.day where coalesce(o.label, '0') = '0' and p.day > '2026-06-01';
+select day, (select max(day) from outcomes) as last, count(*) as n from predictions group by day order by day;
+select distinct key from predictions where score > 0.9 and key not in (select key from outcomes where label = '1') order by key;
+select count(*) as n from predictions where day between '2026-06-01' and '2026-06-02' and (label is null or label = '0') and value / 0 > 1;
+select release, count(*) as n from (select release, score from predictions where score > 0.5 union all select release, value from metrics) t group by release order by release;

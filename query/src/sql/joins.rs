@@ -3,10 +3,7 @@
 
 use event::{Error, Result};
 use polars::{
-    lazy::{
-        dsl::{DslPlan, Expr},
-        frame::LazyFrame,
-    },
+    lazy::{dsl::Expr, frame::LazyFrame},
     prelude::{DataType, IdxSize, JoinArgs, JoinType, PolarsResult, col, len, lit},
 };
 
@@ -16,19 +13,17 @@ use crate::budget::Hold;
 const MAX_JOINS: usize = 6;
 
 /// One join: both sides, and the keys of each. Without keys every row is paired with every row.
-struct Join {
-    sides: [DslPlan; 2],
-    keys: [Vec<Expr>; 2],
+pub(super) struct Join {
+    pub(super) sides: [LazyFrame; 2],
+    pub(super) keys: [Vec<Expr>; 2],
 }
 
-/// Returns an upper bound of the rows of all joins of a plan, from the inner to the outer ones; counting stops beyond `most`. It
-/// must run on a large stack.
+/// Returns an upper bound of the rows of joins, from the inner to the outer ones; counting stops beyond `most`. It must run on a
+/// large stack.
 ///
 /// # Errors
-/// `Invalid`, if the plan has too many joins, or parts whose rows cannot be counted; `Unavailable`, if nobody waits for it.
-pub(super) fn rows(plan: &DslPlan, most: u64, hold: &Hold) -> Result<u64> {
-    let mut joins = Vec::new();
-    collect(plan, &mut joins)?;
+/// `Invalid`, if there are too many joins; `Unavailable`, if nobody waits for it.
+pub(super) fn rows(joins: Vec<Join>, most: u64, hold: &Hold) -> Result<u64> {
     if joins.len() > MAX_JOINS {
         return Err(Error::invalid(format!("sql: a statement has at most {MAX_JOINS} joins")));
     }
@@ -43,43 +38,10 @@ pub(super) fn rows(plan: &DslPlan, most: u64, hold: &Hold) -> Result<u64> {
     Ok(all)
 }
 
-/// Collects the joins of a plan, each after those within its sides.
-fn collect(plan: &DslPlan, joins: &mut Vec<Join>) -> Result<()> {
-    match plan {
-        DslPlan::Join { input_left, input_right, left_on, right_on, predicates, .. } => {
-            collect(input_left, joins)?;
-            collect(input_right, joins)?;
-            let keys =
-                if predicates.is_empty() { [left_on.clone(), right_on.clone()] } else { Default::default() };
-            joins.push(Join { sides: [(**input_left).clone(), (**input_right).clone()], keys });
-            Ok(())
-        }
-        DslPlan::Filter { input, .. }
-        | DslPlan::Cache { input, .. }
-        | DslPlan::Select { input, .. }
-        | DslPlan::GroupBy { input, .. }
-        | DslPlan::HStack { input, .. }
-        | DslPlan::Distinct { input, .. }
-        | DslPlan::Sort { input, .. }
-        | DslPlan::Slice { input, .. }
-        | DslPlan::MapFunction { input, .. } => collect(input, joins),
-        DslPlan::Union { inputs, .. } | DslPlan::HConcat { inputs, .. } => {
-            inputs.iter().try_for_each(|input| collect(input, joins))
-        }
-        DslPlan::ExtContext { input, contexts } => {
-            collect(input, joins)?;
-            contexts.iter().try_for_each(|context| collect(context, joins))
-        }
-        DslPlan::IR { dsl, .. } => collect(dsl, joins),
-        DslPlan::Scan { .. } | DslPlan::DataFrameScan { .. } => Ok(()),
-        _ => Err(Error::invalid("sql: this statement has a part that is not admitted")),
-    }
-}
-
 impl Join {
     /// Returns an upper bound of its rows: for each key the product of the rows of both sides, plus the rows without a match.
     fn rows(self) -> PolarsResult<u64> {
-        let [left, right] = self.sides.map(LazyFrame::from);
+        let [left, right] = self.sides;
         let (of_left, of_right) = (height(left.clone())?, height(right.clone())?);
         let [left_on, right_on] = self.keys;
         if left_on.is_empty() {

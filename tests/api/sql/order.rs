@@ -141,11 +141,7 @@ async fn what_has_no_one_value_is_refused() {
         ("upper(key) as release, count(*) as n", "group by release", "`key` stands beside"),
         ("release, upper(release) as release, count(*) as n", "group by 1", "name one of both with AS"),
         ("score + count(*) as n", "group by release, score * 2", "`score` stands beside"),
-        (
-            "release, max(score) as score",
-            "group by release order by score + 1",
-            "`score` of ORDER BY stands beside",
-        ),
+        ("release, max(score) as score", "group by release order by score + 1", "`score` stands beside"),
         ("distinct release", "group by release order by max(score)", "SELECT DISTINCT has an order"),
     ] {
         let statement = format!("select {shown} from predictions where day = '2026-06-01' {rest}");

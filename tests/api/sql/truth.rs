@@ -54,10 +54,10 @@ async fn rows_of(scene: &Scene, condition: &str) -> [String; 2] {
 async fn conditions_hold_where_sql_says_so(scene: Scene) {
     with_missing_values(&scene).await;
     for (condition, expected) in [
-        ("day = '2026-06-01' and value is distinct from 1 and score > 0.5", "1 k3, 1 k4"),
-        ("value is not distinct from 3 and day = '2026-06-02' or score < 0.3", "1 k1, 2 k1, 2 k3"),
-        ("day is not distinct from '2026-06-02' and score > 0.9", "2 k4"),
-        ("not value is distinct from 1 and day = '2026-06-01'", "1 k1"),
+        ("day = '2026-06-01' and (value is distinct from 1) and score > 0.5", "1 k3, 1 k4"),
+        ("(value is not distinct from 3) and day = '2026-06-02' or score < 0.3", "1 k1, 2 k1, 2 k3"),
+        ("(day is not distinct from '2026-06-02') and score > 0.9", "2 k4"),
+        ("not (value is distinct from 1) and day = '2026-06-01'", "1 k1"),
         ("(value > 2) is true and day = '2026-06-01'", "1 k3"),
         ("(value > 2) is not true and day = '2026-06-01'", "1 k1, 1 k2, 1 k4"),
         ("not ((value > 2) is true) and day = '2026-06-01'", "1 k1, 1 k2, 1 k4"),

@@ -10,7 +10,7 @@ use super::{ask, filled, those_of};
 on_both_engines!(
     Scene::on:
     windows_are_those_of_sql,
-    windows_that_polars_computes_otherwise_are_refused,
+    windows_without_such_function_are_refused,
 );
 
 async fn windows_are_those_of_sql(scene: Scene) {
@@ -36,6 +36,21 @@ async fn windows_are_those_of_sql(scene: Scene) {
             " and key > 'k2' order by key",
             "k3,0.75\nk4,1.0",
         ),
+        (
+            "release, count(*) as n, row_number() over (order by release desc) as x",
+            " group by release order by row_number() over (order by release desc)",
+            "v2,2,1\nv1,2,2",
+        ),
+        (
+            "key, count(*) over w as x",
+            " window w as (order by release) order by key",
+            "k1,2\nk2,2\nk3,4\nk4,4",
+        ),
+        (
+            "key, last_value(score) over (order by key rows between unbounded preceding and unbounded following) as x",
+            " and key < 'k3' order by key",
+            "k1,0.5\nk2,0.5",
+        ),
     ];
     those_of(&scene, &of_sql).await;
     let numbered = "with g as (select release, count(*) n from predictions where day = '2026-06-01' group by release) \
@@ -43,44 +58,26 @@ async fn windows_are_those_of_sql(scene: Scene) {
     assert_eq!(csv(ask(&scene, numbered).await.unwrap()), "release,place\nv1,1\nv2,2\n");
 }
 
-async fn windows_that_polars_computes_otherwise_are_refused(scene: Scene) {
+async fn windows_without_such_function_are_refused(scene: Scene) {
     filled(&scene).await;
     let of_a_day = "predictions where day = '2026-06-01'";
     for (select, rest, why) in [
-        ("avg(score) over (order by key) as x", "", "leave ORDER BY out"),
-        ("median(score) over (partition by release order by key) as x", "", "leave ORDER BY out"),
-        ("count(distinct release) over (order by key) as x", "", "leave ORDER BY out"),
+        ("median(score) over (partition by release order by key) as x", "", "compute it with GROUP BY"),
+        ("count(distinct release) over (order by key) as x", "", "without ORDER BY only"),
         ("quantile_cont(score, 0.5) over (partition by release) as x", "", "compute it with GROUP BY"),
         ("covar_pop(score, value) over (partition by release) as x", "", "compute it with GROUP BY"),
-        ("sum(score) over (order by key nulls last) as x", "", "where nulls come first"),
-        ("last(score) over (order by key) as x", "", "write last_value"),
+        ("last(score) over (order by key) as x", "", "compute it with GROUP BY"),
         ("last_value(score) over (partition by release) as x", "", "write ORDER BY in OVER"),
-        (
-            "last_value(score) over (order by key rows between unbounded preceding and unbounded following) as x",
-            "",
-            "write first_value",
-        ),
         (
             "sum(score) over (rows between unbounded preceding and current row) as x",
             "",
             "write ORDER BY in OVER",
         ),
-        ("upper(key) over (partition by release) as x", "", "has no OVER"),
+        ("sum(score) over (order by key rows between 100 preceding and current row) as x", "", "at most 64"),
+        ("upper(key) over (partition by release) as x", "", "not computed over such a window"),
         ("sum(score) over (w) as x", " window w as (partition by release)", "write the window out"),
-        ("avg(score) over w as x", " window w as (order by key)", "leave ORDER BY out"),
-        ("count(*) over w as x", " window w as (order by key)", "write the window in OVER"),
-        (
-            "release, row_number() over (order by release) as x",
-            " group by release",
-            "in a query of the groups, named by WITH",
-        ),
-        (
-            "release, count(*) as n",
-            " group by release order by row_number() over (order by release)",
-            "in a query of the groups, named by WITH",
-        ),
-        ("count(*) as n, sum(score) over () as x", "", "in a query of the groups, named by WITH"),
-        ("key", " and row_number() over (order by key) = 1", "stands in WHERE"),
+        ("count(*) as n, sum(score) over () as x", "", "`score` stands beside"),
+        ("key", " and row_number() over (order by key) = 1", "has no window yet"),
     ] {
         let statement = format!("select {select} from {of_a_day}{rest}");
         let refused = ask(&scene, &statement).await.unwrap_err().to_string();
