@@ -172,7 +172,7 @@ impl Frames {
         let all: Vec<Expr> = ids.iter().map(|id| col(id.as_str())).collect();
         let distinct = |lazy: LazyFrame| lazy.unique(None, UniqueKeepStrategy::Any);
         let lazy = match (op, of) {
-            (SetOperator::Union, _) => {
+            (SetOperator::Union, SetQuantifier::All | SetQuantifier::None | SetQuantifier::Distinct) => {
                 let args = UnionArgs { to_supertypes: true, ..UnionArgs::default() };
                 let lazy = concat([left.lazy, right_lazy], args).map_err(|error| error.to_string())?;
                 if of == SetQuantifier::All { lazy } else { distinct(lazy) }
