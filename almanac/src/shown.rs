@@ -117,7 +117,7 @@ pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
 }
 
 /// Value in a table: texts on one line, numbers in their common format.
-fn cell(value: &Value) -> String {
+pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),

@@ -92,7 +92,7 @@ fn figures_are_plotted_on_terminal_and_as_image() {
     let june =
         &query("evaluations", "2013-06-01", "2013-06-30", &["--release", "v1", "--group-by", "month"])[0];
     let said = format!("2013-06-01 v1: {}", june["accuracy"]);
-    assert!(svg.contains(&said) && svg.contains("class=\"band\""), "{said}\n{svg}");
+    assert!(svg.contains(&said) && svg.contains("class=\"band c0\""), "{said}\n{svg}");
 
     let empty = folder.path().join("empty.svg");
     let later = ["plot", "evaluations", "-w", "flights/nyc", "--from", "2019-06-01", "--to", "2019-06-08"];
@@ -103,10 +103,12 @@ fn figures_are_plotted_on_terminal_and_as_image() {
     assert!(svg.contains(">2019-06-02</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
 
     for (wrong, says) in [
-        (&["joined"][..], "draws evaluations, classes and rollups over time, and not joined"),
-        (&["evaluations", "--figure", "speed"], "there is no column `speed`"),
-        (&["evaluations", "--figure", "day"], "day has no numbers"),
+        (&["joined"][..], "joined have no numbers over time that could be drawn"),
+        (&["evaluations", "--figure", "speed"], "speed is no column of numbers"),
+        (&["evaluations", "--figure", "day"], "day is no column of numbers"),
         (&["rollups"], "only evaluations have it"),
+        (&["estimates"], "reference: name the days"),
+        (&["classes", "--interval"], "`classes` does not take it"),
         (&["evaluations", "-o", "accuracy.png"], "the name of an image ends with .svg"),
     ] {
         let answer = plot(wrong);

@@ -49,9 +49,9 @@ pub(super) async fn print(
     let columns = format!("day,release,{figure}");
     let columns = Some(columns.as_str());
     let group_by = Some("week");
-    let weeks =
+    let mut weeks =
         ask(Words { from, to, release: Some(release), columns, group_by, ..Words::default() }).await?;
-    let lines = plot::lines(&weeks, What::Evaluations, &[figure])?;
+    let lines = plot::lines(&plot::rows(&mut weeks)?, &["release"], &[figure])?;
     // A chart needs more than two points.
     if lines.iter().any(|line| line.points.len() > 2) {
         println!("{title}, by week, {from} to {to}:");

@@ -1,40 +1,47 @@
 //! `almanac report`: one page on the performance of the models of a workspace.
 //!
-//! [`ask`] defines the subject of the page. Each section runs queries as `almanac query` does, so figures on the page equal those
+//! [`Ask`] defines the subject of the page. Its [`sections`] run queries as `almanac query` does, so figures on the page equal those
 //! of a query; [`page`] makes HTML of them.
 
-mod alerts;
-mod ask;
-mod compared;
-mod drifted;
-mod expected;
-mod figures;
-mod gates;
-mod live;
-mod logged;
-mod matured;
 mod page;
-mod rows;
-mod segments;
-#[cfg(test)]
-mod tests;
+mod sections;
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
+use anyhow::Context;
+use catalog::{LiveSpans, Model, Settings, Workspace, WorkspacePage};
 use clap::Args;
-use event::Error;
+use event::{Day, Error, Timestamp, Window};
 use log::cut::Cut;
 use plot::Chart;
+use query::{Last, Query, Request, What, Words};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use self::{
-    ask::Ask,
-    page::{Head, Section},
+use self::{page::Section, sections::Subject};
+use crate::{
+    answer::Shown,
+    config::Config,
+    open,
+    plot::{RELEASE, rows},
+    query::{WindowArgs, say_window, window_words},
 };
-use crate::{answer::Shown, config::Config, open, query::WindowArgs};
 
 /// Maximum tries to make a report while events come.
 const MAX_TRIES: usize = 3;
+
+/// Default window of a report.
+const USUAL: &str = "30d";
+
+/// Minimum days of the default reference, before the window.
+const LEAST_REFERENCE_DAYS: usize = 28;
+
+/// Maximum days with one point for each day, and with one for each week: of charts, and of drift.
+const POINTS: (usize, usize) = (45, 400);
+const DRIFT_POINTS: (usize, usize) = (14, 62);
 
 #[derive(Debug, Args)]
 #[command(
@@ -67,76 +74,40 @@ pub(crate) struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// Form of the output.
-#[derive(Clone, Copy)]
-enum Form {
-    Page,
-    Image,
-}
-
-impl Form {
-    fn of(args: &ReportArgs) -> Result<Self, Error> {
-        let Some(path) = &args.output else { return Ok(Self::Page) };
-        match path.extension().and_then(|end| end.to_str()) {
-            Some("html" | "htm") => Ok(Self::Page),
-            Some("svg") => Ok(Self::Image),
-            _ => Err(Error::invalid(format!(
-                "{}: the name of a report ends with .html, or with .svg for its charts alone",
-                path.display()
-            ))),
-        }
-    }
-}
-
 pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Result<()> {
-    let form = Form::of(args)?;
-    let wanted = Wanted::of(&args.sections)?;
+    let ending =
+        args.output.as_ref().map(|path| path.extension().and_then(|end| end.to_str()).unwrap_or_default());
+    if let (Some(path), false) = (&args.output, matches!(ending, None | Some("html" | "htm" | "svg"))) {
+        let message = "the name of a report ends with .html, or with .svg for its charts alone";
+        return Err(Error::invalid(format!("{}: {message}", path.display())).into());
+    }
+    let subjects = sections::subjects(&args.sections)?;
     let query = open::to_ask(config).await?;
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let ask = Ask::of(query, &workspace, args).await?;
-    let (cut, sections) = settled(&ask, wanted).await?;
+    let (cut, sections) = settled(&ask, &subjects).await?;
     if args.show_cut {
         eprintln!("cut: {cut}");
     }
-    let text = match form {
-        Form::Page => page::page(&head(&ask, &cut)?, &sections),
-        Form::Image => {
-            let charts: Vec<Chart> = sections.iter().flat_map(Section::charts).cloned().collect();
+    let text = match ending {
+        Some("svg") => {
+            let charts: Vec<Chart> = sections.into_iter().flat_map(|section| section.charts).collect();
             plot::stacked(&charts)
+        }
+        _ => {
+            let title = format!("{}: {} to {}", ask.page.workspace.path, ask.window.from(), ask.window.to());
+            page::page(&title, &facts(&ask, &cut)?, &sections)
         }
     };
     let shown = Shown { show_cut: false, format: None, output: args.output.clone() };
     shown.write_whole(&text)
 }
 
-/// Names of all sections, in order.
-const SECTIONS: [&str; 10] = [
-    "live", "figures", "compared", "metrics", "gates", "expected", "drift", "segments", "maturity", "alerts",
-];
-
-/// Requested sections, by place.
-#[derive(Clone, Copy)]
-struct Wanted([bool; SECTIONS.len()]);
-
-impl Wanted {
-    fn of(names: &[String]) -> Result<Self, Error> {
-        if let Some(wrong) = names.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
-            let all = SECTIONS.join(", ");
-            return Err(Error::invalid(format!("sections: `{wrong}` is none of {all}")));
-        }
-        Ok(Self(SECTIONS.map(|section| names.is_empty() || names.iter().any(|name| name == section))))
-    }
-
-    fn has(self, section: &str) -> bool {
-        SECTIONS.iter().zip(self.0).any(|(name, is_wanted)| *name == section && is_wanted)
-    }
-}
-
 /// Makes the sections, all of one state of the logs, and returns them with its cut.
-async fn settled(ask: &Ask, wanted: Wanted) -> anyhow::Result<(Cut, Vec<Section>)> {
+async fn settled<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<(Cut, Vec<Section<'a>>)> {
     let mut before = ask.cut().await?;
     for _ in 0..MAX_TRIES {
-        let sections = sections(ask, wanted).await?;
+        let sections = sections::sections(ask, subjects).await?;
         let after = ask.cut().await?;
         if (&before.heads, &before.left_out) == (&after.heads, &after.left_out) {
             return Ok((before, sections));
@@ -149,66 +120,529 @@ async fn settled(ask: &Ask, wanted: Wanted) -> anyhow::Result<(Cut, Vec<Section>
     .into())
 }
 
-async fn sections(ask: &Ask, wanted: Wanted) -> anyhow::Result<Vec<Section>> {
-    let mut sections = Vec::new();
-    if wanted.has("live") {
-        sections.push(live::section(ask));
-    }
-    if ["figures", "compared", "segments"].into_iter().any(|section| wanted.has(section)) {
-        let (figures, told) = figures::section(ask).await?;
-        sections.extend(wanted.has("figures").then_some(figures));
-        if wanted.has("compared") {
-            sections.push(compared::section(ask, &told).await?);
-        }
-        if wanted.has("segments") {
-            sections.push(segments::section(ask, &told).await?);
-        }
-    }
-    if wanted.has("metrics") {
-        sections.push(logged::section(ask).await?);
-    }
-    if wanted.has("gates") {
-        sections.push(gates::section(ask).await?);
-    }
-    if wanted.has("expected") {
-        sections.push(expected::section(ask).await?);
-    }
-    if wanted.has("drift") {
-        sections.push(drifted::section(ask).await?);
-    }
-    if wanted.has("maturity") {
-        sections.push(matured::section(ask).await?);
-    }
-    if wanted.has("alerts") {
-        sections.push(alerts::section(ask).await?);
-    }
-    sections.sort_by_key(|section| SECTIONS.iter().position(|name| *name == section.id));
-    Ok(sections)
-}
-
-/// Head of the page. It contains no clock, so equal logs give equal bytes once projections cover them.
-fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
-    let segments: u64 = cut.heads.values().sum();
-    let mut narrowed = Vec::new();
-    narrowed.extend(ask.model.as_ref().map(|model| ("Model", model.clone())));
-    narrowed.extend(ask.release.as_ref().map(|release| ("Release", release.clone())));
-    let half =
-        "; there are no predictions before these days, so it is the first half of those that have some";
-    let half = if ask.is_first_half { half } else { "" };
+/// Facts at the head of the page. They contain no clock, so equal logs give equal bytes once projections cover them.
+fn facts(ask: &Ask, cut: &Cut) -> anyhow::Result<Vec<(&'static str, String)>> {
     let mut facts = vec![
-        ("Workspace", ask.path().to_owned()),
+        ("Workspace", ask.page.workspace.path.clone()),
         ("Days", format!("{} to {} (UTC), by {}", ask.window.from(), ask.window.to(), ask.period)),
-        ("Reference", format!("{} to {}{half}", ask.reference.from(), ask.reference.to())),
+        ("Reference", ask.reference.replace("..", " to ")),
     ];
-    facts.extend(narrowed);
-    let of = format!("{segments} segments of {} logs, {}", cut.heads.len(), fingerprint(cut)?);
-    facts.push(("Cut", of));
-    Ok(Head { title: format!("{}: {} to {}", ask.path(), ask.window.from(), ask.window.to()), facts })
+    facts.extend(ask.model.clone().map(|model| ("Model", model)));
+    facts.extend(ask.release.clone().map(|release| ("Release", release)));
+    // The state of the logs is the cut without its instant.
+    let timeless = Cut { as_of: Timestamp::default(), ..cut.clone() };
+    let digest = Sha256::digest(timeless.to_bytes()?);
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let segments: u64 = cut.heads.values().sum();
+    facts.push(("Cut", format!("{segments} segments of {} logs, sha256:{digest}", cut.heads.len())));
+    Ok(facts)
 }
 
-/// Identity of the state of the logs: the digest of the cut without its instant.
-fn fingerprint(cut: &Cut) -> anyhow::Result<String> {
-    let timeless = Cut { as_of: event::Timestamp::default(), ..cut.clone() };
-    let digest = Sha256::digest(timeless.to_bytes()?);
-    Ok(format!("sha256:{}", digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>()))
+/// Question of a report: its workspace, its days, its releases.
+struct Ask {
+    query: Query,
+    page: WorkspacePage,
+    settings: Settings,
+    window: Window,
+    /// Ends of the window.
+    ends: [String; 2],
+    /// Reference days of drift and expectations.
+    reference: String,
+    /// Period of a point of a chart.
+    period: String,
+    /// Period of a comparison of drift.
+    drift_period: &'static str,
+    model: Option<String>,
+    release: Option<String>,
+    environment: String,
+    /// Times at which each release was live, by environment.
+    live: BTreeMap<String, LiveSpans>,
+}
+
+impl Ask {
+    /// Reads the arguments, and the workspace's catalog.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the wrong word; errors of the table.
+    async fn of(query: Query, workspace: &Workspace, args: &ReportArgs) -> anyhow::Result<Self> {
+        let reference = query.reference_days(&args.window.workspace, args.reference.as_deref()).await?;
+        let mut asked =
+            Words { release: None, reference: reference.as_deref(), ..window_words(&args.window) };
+        if asked.from.is_empty() && asked.to.is_empty() && asked.last.is_none() {
+            asked.last = Some(Last { word: USUAL, now: query.now() });
+        }
+        let request = Request::parse(What::Drift, &asked)?;
+        say_window(&request);
+        let window = request.window;
+        let days = window.days().count();
+        let period = args.group_by.clone().unwrap_or_else(|| by_length(days, POINTS).to_owned());
+        if !["day", "week", "month", "quarter"].contains(&period.as_str()) {
+            return Err(
+                Error::invalid(format!("group-by: `{period}` is none of day, week, month, quarter")).into()
+            );
+        }
+        let catalog = query.catalog();
+        let mut ask = Self {
+            ends: [window.from(), window.to()].map(|day| day.to_string()),
+            reference: request
+                .reference
+                .map(|days| format!("{}..{}", days.from(), days.to()))
+                .unwrap_or_default(),
+            period,
+            drift_period: by_length(days, DRIFT_POINTS),
+            model: args.model.clone(),
+            release: args.window.release.clone(),
+            environment: args.environment.clone(),
+            live: BTreeMap::new(),
+            page: catalog.page(workspace.id()).await?,
+            settings: catalog.settings(workspace.id()).await?,
+            window,
+            query,
+        };
+        ask.check()?;
+        if request.reference.is_none() {
+            ask.reference = ask.usual_reference(days.max(LEAST_REFERENCE_DAYS)).await?;
+        }
+        for environment in ask.page.live.keys() {
+            let (catalog, id) = (ask.query.catalog(), ask.page.workspace.id());
+            let spans = catalog.live_spans(id, environment, ask.until(), None).await?;
+            ask.live.insert(environment.clone(), spans);
+        }
+        Ok(ask)
+    }
+
+    /// Checks that the named model and release exist.
+    fn check(&self) -> Result<(), Error> {
+        let models = self.page.models.iter().map(|model| model.entity.name.as_str()).collect::<Vec<_>>();
+        let releases = self.releases().map(|(name, _)| name).collect::<Vec<_>>();
+        for (kind, asked, there) in [("model", &self.model, models), ("release", &self.release, releases)] {
+            if let Some(asked) = asked.as_ref().filter(|asked| !there.contains(&asked.as_str())) {
+                let there = there.join(", ");
+                return Err(Error::invalid(format!("{kind}: there is no `{asked}`; there are: {there}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Default reference: so many days before the window; if these have no predictions, the first half of the window's days that
+    /// have some.
+    async fn usual_reference(&self, days: usize) -> anyhow::Result<String> {
+        let first = self.window.from().start();
+        let back = |days: usize| first.plus_seconds(-86_400 * days as i64).day().max(Day::FIRST).to_string();
+        let (from, to) = (back(days), back(1));
+        if !self.predicted(&from, &to).await?.is_empty() {
+            return Ok(format!("{from}..{to}"));
+        }
+        let days: Vec<String> = self.predicted(&self.ends[0], &self.ends[1]).await?.into_iter().collect();
+        let (from, to) = days.first().zip(days[..days.len() / 2].last()).unwrap_or((&from, &to));
+        Ok(format!("{from}..{to}"))
+    }
+
+    /// Days with predictions from one day to another.
+    async fn predicted(&self, from: &str, to: &str) -> anyhow::Result<BTreeSet<String>> {
+        let words = Words { from, to, columns: Some("day,release,predictions"), ..self.words() };
+        let (rows, _) = self.rows(What::Rollups, words).await?;
+        let rows = rows.iter().filter(|row| row["predictions"].as_u64() > Some(0));
+        Ok(rows.filter_map(|row| row["day"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Returns true if the report is of the whole workspace.
+    fn is_whole(&self) -> bool {
+        self.model.is_none() && self.release.is_none()
+    }
+
+    /// End of the window.
+    fn until(&self) -> Timestamp {
+        let last = self.window.to();
+        last.next().map_or(last.start(), Day::start)
+    }
+
+    /// Models of the report.
+    fn models(&self) -> impl Iterator<Item = &Model> {
+        self.page.models.iter().filter(|model| self.model.as_ref().is_none_or(|of| *of == model.entity.name))
+    }
+
+    /// Releases of the report, oldest first, each with its model.
+    fn releases(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.page.releases.iter();
+        let all = all.map(|release| (release.entity.name.as_str(), release.model.as_str()));
+        all.filter(|(_, model)| self.model.as_ref().is_none_or(|asked| asked == model))
+    }
+
+    /// Returns whether the report covers a release; an unregistered one has no model.
+    fn has(&self, release: &str) -> bool {
+        let is_of_model = self.model.is_none() || self.releases().any(|(name, _)| name == release);
+        is_of_model && self.release.as_ref().is_none_or(|asked| asked == release)
+    }
+
+    /// Release of a model that was live in the environment at the end of the window.
+    fn champion(&self, model: &str) -> Option<&str> {
+        let is_of =
+            |name: &str| self.page.releases.iter().any(|of| of.entity.name == name && of.model == model);
+        let mut spans = self.live.get(&self.environment)?.iter();
+        let live = spans.find(|(name, spans)| is_of(name) && spans.iter().any(|(_, to)| to.is_none()));
+        live.map(|(name, _)| name.as_str())
+    }
+
+    /// Releases of the report that were live in the window, with their times.
+    fn lives(&self) -> Vec<Value> {
+        let begin = self.window.from().start();
+        let mut found: Vec<Value> = Vec::new();
+        for (environment, spans) in &self.live {
+            for (release, model) in self.releases().filter(|(release, _)| self.has(release)) {
+                let spans = spans.get(release).into_iter().flatten();
+                let spans = spans.filter(|(_, until)| until.is_none_or(|until| until > begin));
+                found.extend(spans.map(|(since, until)| {
+                    let until = until.map(|until| until.to_string());
+                    json!({ "environment": environment, "model": model, RELEASE: release, "since": since.to_string(), "until": until })
+                }));
+            }
+        }
+        let order = ["environment", "model", "since", RELEASE];
+        found.sort_by_key(|row| order.map(|column| row[column].to_string()));
+        found
+    }
+
+    /// Promotions in the environment of the report.
+    fn marks(&self) -> Vec<(Timestamp, String)> {
+        let live = |row: &Value| {
+            let (release, since) = (row[RELEASE].as_str()?, row["since"].as_str()?);
+            Some((Timestamp::parse(since).ok()?, format!("{release} live")))
+        };
+        self.lives().iter().filter(|row| row["environment"] == *self.environment).filter_map(live).collect()
+    }
+
+    /// Parameters of a question about the window, and of one by period.
+    fn words(&self) -> Words<'_> {
+        let [from, to] = &self.ends;
+        Words { from, to, release: self.release.as_deref(), ..Words::default() }
+    }
+
+    fn by_period(&self) -> Words<'_> {
+        Words { group_by: Some(&self.period), ..self.words() }
+    }
+
+    /// Asks for rows, of the releases of the report, and returns them with the warnings of the answer.
+    async fn rows(&self, what: What, words: Words<'_>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+        let request = Request::parse(what, &words)?;
+        let answer = self.query.run(self.page.workspace.id(), &request).await;
+        let path = &self.page.workspace.path;
+        let mut answer = answer.with_context(|| format!("the {} of {path} cannot be read", what.name()))?;
+        let mut rows = rows(&mut answer.frame)?;
+        rows.retain(|row| row[RELEASE].as_str().is_none_or(|release| self.has(release)));
+        Ok((rows, answer.warnings))
+    }
+
+    /// Current cut of the window and its reference.
+    async fn cut(&self) -> anyhow::Result<Cut> {
+        let (from, to) = self.reference.split_once("..").unwrap_or_default();
+        let (from, to) = (from.min(&self.ends[0]), to.max(&self.ends[1]));
+        let request = Request::parse(What::Joined, &Words { from, to, ..Words::default() })?;
+        Ok(self.query.cut(self.page.workspace.id(), &request).await?)
+    }
+}
+
+fn by_length(days: usize, (most_days, most_days_of_weeks): (usize, usize)) -> &'static str {
+    match days {
+        days if days <= most_days => "day",
+        days if days <= most_days_of_weeks => "week",
+        _ => "month",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::tests::{
+        engine::Engine,
+        scene::{NOW, Scene},
+        world::at,
+    };
+    use catalog::{AlertRuleBody, PromotionGates, PromotionGatesBody};
+    use event::{Kind, NewDefinition};
+    use log::key::{EntityId, EntityKind};
+    use plot::{Line, Point};
+
+    use super::{page::page, sections::subjects, *};
+
+    /// Text that a page without escaping would interpret.
+    const HOSTILE: &str =
+        "\"><script>alert('1')</script><img src=x onerror=alert(2)>&amp;\u{202e}txt.exe\u{0}";
+    const EMOJI: &str = "✈️ 👩‍🚀 שלום";
+
+    fn subject() -> Subject {
+        Subject { name: "drift".into(), title: "What has changed".into(), ..Subject::default() }
+    }
+
+    fn hostile(subject: &Subject) -> Section<'_> {
+        let at = "2013-06-01".parse::<Day>().unwrap().start();
+        let mut section = Section::new(subject);
+        section.say(HOSTILE);
+        section.lack(HOSTILE);
+        section.brief.push(format!("{HOSTILE}{EMOJI}"));
+        let points = vec![Point::new(at, Some(1.0), (None, None))];
+        let line = Line { name: HOSTILE.into(), points };
+        section.chart(HOSTILE.into(), vec![line.clone(), line], vec![(at, HOSTILE.into())]);
+        section.table(HOSTILE, &format!("{HOSTILE},n"), &[json!({ HOSTILE: HOSTILE, "n": EMOJI })]);
+        section
+    }
+
+    #[test]
+    fn text_is_text_whatever_it_says() {
+        let text = page(HOSTILE, &[("Workspace", HOSTILE.into())], &[hostile(&subject())]);
+        for wrong in ["<script", "<img", "onerror=alert(2)>", "\u{0}", "&amp;\u{202e}"] {
+            assert!(!text.contains(wrong), "{wrong}: {text}");
+        }
+        assert!(text.contains("&quot;&gt;&lt;script&gt;alert('1')&lt;/script&gt;") && text.contains(EMOJI));
+        // Text stays inside its element: opening and closing tags are equal in number.
+        for tag in
+            ["section", "h2", "p", "li", "table", "tr", "td", "th", "figure", "svg", "text", "title", "g"]
+        {
+            let opened =
+                text.matches(&format!("<{tag}>")).count() + text.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, text.matches(&format!("</{tag}>")).count(), "{tag}: {text}");
+        }
+    }
+
+    #[test]
+    fn report_page_is_self_contained_and_accessible() {
+        let text = page("a", &[], &[hostile(&subject())]);
+        for elsewhere in ["http://", "https://", "src=\"", "url(", "@import", "<link"] {
+            let found = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!found.contains(elsewhere), "{elsewhere}: {text}");
+        }
+        assert!(text.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
+        for part in
+            ["<h1>", "<h2 id=\"drift\">", "<caption>", "scope=\"col\"", "scope=\"row\"", "role=\"img\""]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        for media in ["prefers-color-scheme:dark", "@media print", "default-src 'none'"] {
+            assert!(text.contains(media), "{media}");
+        }
+    }
+
+    #[test]
+    fn long_report_table_shows_its_last_rows() {
+        let subject = subject();
+        let mut section = Section::new(&subject);
+        let rows: Vec<Value> = (0..100).map(|row| json!({ "day": format!("day {row}"), "n": row })).collect();
+        section.table("Figures by day", "day,n,none", &rows);
+        let text = page("a", &[], &[section]);
+        assert!(text.contains("Figures by day: the last 60 of 100 rows</caption>"), "{text}");
+        assert!(!text.contains(">day 39<") && text.contains(">day 40<") && text.contains(">day 99<"));
+        assert!(text.contains("<th scope=\"col\" class=\"n\">n</th>") && !text.contains(">none<"), "{text}");
+    }
+
+    #[test]
+    fn section_without_content_says_what_lacks() {
+        let (lack, introduction) = ("Nothing since REFERENCE.".to_owned(), "Since REFERENCE:".to_owned());
+        let subject = Subject { lack, introduction, ..subject() };
+        let (mut empty, mut full) = (Section::new(&subject), Section::new(&subject));
+        full.say("It rains.");
+        [&mut empty, &mut full].into_iter().for_each(|section| {
+            section.warnings.insert("days are missing".into());
+            section.finish("May");
+        });
+        let (empty, full) = (page("a", &[], &[empty]), page("a", &[], &[full]));
+        assert!(empty.contains("Nothing since May.") && !empty.contains("Since May:"), "{empty}");
+        assert!(
+            full.contains("<p>Since May:</p>\n<p>It rains.</p>") && !full.contains("Nothing since"),
+            "{full}"
+        );
+        assert!(full.contains("Warning: days are missing."), "{full}");
+    }
+
+    #[test]
+    fn sections_are_chosen_by_their_names() {
+        let names = |names: &[&str]| -> anyhow::Result<Vec<String>> {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Ok(subjects(&names)?.into_iter().map(|subject| subject.name).collect())
+        };
+        assert_eq!(names(&[]).unwrap().len(), 10);
+        assert_eq!(names(&["alerts", "drift"]).unwrap(), ["drift", "alerts"]);
+        let wrong = names(&["drift", "all"]).unwrap_err().to_string();
+        assert!(
+            wrong.contains("sections: `all` is none of live, figures, compared, metrics, gates"),
+            "{wrong}"
+        );
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        args: ReportArgs,
+    }
+
+    /// Predictions of three carriers on a day, one of them always wrong, and their outcomes.
+    async fn predict(scene: &Scene, day: &str) {
+        let prediction = |n: usize| {
+            let carrier = ["UA", "AA", "DL"][n % 3];
+            json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
+                    "score": if n.is_multiple_of(2) { 0.9 } else { 0.1 }, "tags": { "carrier": carrier, "size": if n < 30 { "large" } else { "small" } } })
+        };
+        let outcome = |n: usize| {
+            let is_right = n % 3 != 1;
+            let label = if n.is_multiple_of(2) == is_right { "1" } else { "0" };
+            json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": label })
+        };
+        let now = format!("{day}T12:00:00Z");
+        scene.append(Kind::Predictions, (0..60).map(prediction).collect(), &now).await.unwrap();
+        scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), &now).await.unwrap();
+    }
+
+    /// Predictions of `v1` and `v2` on a day, with these scores for the true label, and their outcomes.
+    async fn predict_both(scene: &Scene, day: &str, sure: [f64; 2]) {
+        let of_release = |(release, score): (&str, f64)| -> Vec<Value> {
+            let prediction = |n: usize| json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score });
+            (0..60).map(prediction).collect()
+        };
+        let outcome = |n: usize| json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": "1" });
+        let now = "2026-06-09T12:00:00Z";
+        let predictions = ["v1", "v2"].into_iter().zip(sure).flat_map(of_release).collect();
+        scene.append(Kind::Predictions, predictions, now).await.unwrap();
+        scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), now).await.unwrap();
+    }
+
+    /// Cells of the row of a table that begins with these texts.
+    fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
+        let cells = |row: &'a str| -> Vec<&'a str> {
+            let row = row.split("</tr>").next().unwrap_or_default();
+            let cell = |cell: &'a str| cell.split_once('>').map(|(_, text)| text);
+            row.split(['\n'])
+                .flat_map(|line| line.split("<t").skip(1))
+                .filter_map(cell)
+                .map(|text| text.split("</t").next().unwrap_or_default())
+                .collect()
+        };
+        let mut rows = page.split("<tr>").skip(1).map(cells);
+        let found = rows.find(|cells| cells.len() >= begins.len() && cells[..begins.len()] == *begins);
+        found.unwrap_or_else(|| panic!("no row begins with {begins:?}: {page}"))
+    }
+
+    /// Gates of the model, and an approval of the release by its creator.
+    async fn gate(scene: &Scene) {
+        let catalog = &scene.world.catalog;
+        let model = catalog.model_named(scene.id(), "m").await.unwrap();
+        let gates = PromotionGatesBody { min_n: Some(1_000), second_person: true, ..Default::default() };
+        let gates = PromotionGates::read(&gates).unwrap();
+        let model = EntityId::Model(scene.id().clone(), model);
+        catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
+        let release =
+            catalog.resolve(EntityKind::Release, &format!("{}/v1", scene.workspace.path)).await.unwrap();
+        catalog.approve(&release, ("production", Some("Read.")), false, at(NOW)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn report_lists_crossings_and_worst_segments() {
+        let scene = Scene::on(Engine::Sqlite).await;
+        let new = NewDefinition {
+            splits: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
+            from: Some("2026-06-01".parse().unwrap()),
+            ..NewDefinition::default()
+        };
+        scene.ingest(at("2026-06-01T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+        let wrong = AlertRuleBody {
+            name: "often-wrong".into(),
+            figure: Some("accuracy".into()),
+            release: Some("v1".into()),
+            below: Some(0.8),
+            ..AlertRuleBody::default()
+        };
+        let catalog = &scene.world.catalog;
+        catalog.apply_alert_rules(scene.id(), vec![wrong], at("2026-06-01T00:00:00Z")).await.unwrap();
+        for day in ["2026-06-01", "2026-06-02"] {
+            predict(&scene, day).await;
+        }
+        scene.project().await;
+        gate(&scene).await;
+        let judged =
+            projector::alert::judge(&*scene.table, catalog, scene.id(), at("2026-06-03T00:01:00Z")).await;
+        assert_eq!(judged.unwrap().crossings, 1);
+
+        let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
+        let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+        let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+        assert_eq!(ask.reference, "2026-06-01..2026-06-01", "nothing is before it");
+        let later = ["report", "-w", "credit/prod", "--from", "2026-06-02", "--to", "2026-06-02"];
+        let later = <Parsed as clap::Parser>::try_parse_from(later).unwrap().args;
+        let later = Ask::of(scene.query(at(NOW)), &scene.workspace, &later).await.unwrap();
+        assert_eq!(later.reference, "2026-05-05..2026-06-01");
+        let names = ["segments", "alerts", "gates", "maturity"].map(str::to_owned);
+        let wanted = subjects(&names).unwrap();
+        let text = page("a", &[], &sections::sections(&ask, &wanted).await.unwrap());
+        let says = "accuracy of v1 on 2026-06-01 is 0.6666666666666666, below 0.8";
+        assert_eq!(row(&text, &["2026-06-01", "often-wrong"]), ["2026-06-01", "often-wrong", "fires", says]);
+        assert_eq!(row(&text, &["often-wrong"]), ["often-wrong", "firing", "2026-06-02"]);
+        let worst = row(&text, &["tag.carrier=AA"]);
+        assert_eq!(worst[1..3], ["v1", "40"], "{worst:?}");
+        let [value, whole, gap] = [worst[4], worst[5], worst[6]].map(|cell| cell.parse::<f64>().unwrap());
+        assert!(value == 0.0 && (whole - 2.0 / 3.0).abs() < 1e-3 && (gap + whole).abs() < 1e-3, "{worst:?}");
+        let good = row(&text, &["tag.carrier=UA"])[4].parse::<f64>().unwrap();
+        assert_eq!(good, 1.0);
+        assert!(text.contains("accuracy of v1 is worst for tag.carrier=AA: 0"), "{text}");
+        let pair = row(&text, &["tag.carrier=AA, tag.size=large"]);
+        assert_eq!(pair[1..3], ["v1", "20"], "{pair:?}");
+        assert!(
+            text.contains("How far the accuracy of the worst segments is from that of all, by day"),
+            "{text}"
+        );
+        // For days only eight days old, the expected truth is not known.
+        assert!(!text.contains("Share of the truth that had come"), "{text}");
+        assert_eq!(row(&text, &["m"])[1..], ["7", "1000", "true"]);
+        let failed = row(&text, &["v1", "m", "no"])[3];
+        assert!(
+            failed.contains("min_n: 120 of its predictions") && failed.contains("second_person: nobody"),
+            "{failed}"
+        );
+        assert_eq!(row(&text, &["v1", "production"])[4], "Read.");
+    }
+
+    /// A release that was live in the window but not at its end is no champion, in agreement with the table of live releases.
+    #[tokio::test]
+    async fn release_retired_in_window_is_no_champion() {
+        let scene = Scene::on(Engine::Sqlite).await;
+        let change = |action: &str, day: &str| {
+            json!({ "release": "v1", "released_at": format!("{day}T00:00:00Z"), "model": "m", "action": action,
+                    "environment": "production" })
+        };
+        let changes = json!([change("promote", "2026-06-01"), change("retire", "2026-06-02")]);
+        scene.append(Kind::Releases, changes, "2026-06-03T00:00:00Z").await.unwrap();
+        for release in ["v1", "v2"] {
+            scene.predict("2026-06-01", release, 0.9).await;
+        }
+        scene.project().await;
+        let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-03"];
+        let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+        let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+        let wanted = subjects(&["live", "compared"].map(str::to_owned)).unwrap();
+        let text = page("a", &[], &sections::sections(&ask, &wanted).await.unwrap());
+        let live = row(&text, &["production", "m", "v1"]);
+        assert_eq!(live[3..], ["2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"], "{live:?}");
+        let says = "No release of m was live in production when the window ended; the newest is compared with other ones.";
+        assert!(text.contains(says), "{text}");
+    }
+
+    /// If later days reverse a decision, the page names the release that is better on its last day, and none while the bounds include
+    /// zero.
+    #[tokio::test]
+    async fn report_names_better_release_by_last_day() {
+        let scene = Scene::on(Engine::Sqlite).await;
+        for number in 1..10 {
+            let sure = if number <= 3 { [0.4, 0.9] } else { [0.9, 0.4] };
+            predict_both(&scene, &format!("2026-06-0{number}"), sure).await;
+        }
+        scene.project().await;
+        for (to, says) in [
+            ("2026-06-05", "v2 is better than v1: decided on 2026-06-01."),
+            ("2026-06-08", "It is not decided whether "),
+            ("2026-06-09", "v1 is better than v2: decided on 2026-06-09."),
+        ] {
+            let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", to];
+            let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+            let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+            let wanted = subjects(&["compared".to_owned()]).unwrap();
+            let text = page("a", &[], &sections::sections(&ask, &wanted).await.unwrap());
+            assert!(text.contains(says), "{says} {text}");
+        }
+    }
 }
