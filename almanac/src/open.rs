@@ -12,7 +12,7 @@ use table::{Table, engine::Whole};
 
 use crate::{
     config::{Config, Origin},
-    moved,
+    export,
 };
 
 /// Opens the table for a restore: as [`to_serve`], also one whose restore has not ended.
@@ -81,7 +81,7 @@ fn must_be_there(config: &Config) -> Result<()> {
 /// its restore from going on.
 async fn open(config: &Config, may_create: bool) -> Result<Arc<Store>> {
     let table = as_it_is(config, may_create).await?;
-    moved::check_restored(&*table).await?;
+    export::check_restored(&*table).await?;
     Ok(table)
 }
 

@@ -97,7 +97,6 @@ fn files(folder: &Path) -> BTreeMap<String, SystemTime> {
             }
         }
     }
-    found.retain(|path, _| !path.ends_with(".almanac.lock"));
     found
 }
 
@@ -181,7 +180,7 @@ fn refused(place: &Place, lake: &Path) {
     let output = run(place, &args);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && error.contains("is of the workspace"), "{error}");
-    let lock = fs::File::open(lake.join(".almanac.lock")).unwrap();
+    let lock = fs::File::open(lake).unwrap();
     lock.lock().unwrap();
     let output = run(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -100,6 +101,10 @@ fn repeated_restore_is_harmless_and_overwrites_nothing() {
     let out = folder.path().join("out");
     let exported = export(&from, &out);
     assert!(exported["events"].as_u64().unwrap() > 1_000 && exported["segments"].as_u64().unwrap() > 10);
+    for file in fs::read_dir(&out).unwrap() {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "only the owner may read it");
+    }
     let target = Place::sqlite();
     assert!(restore(&target, &out).contains("as they were at"));
     assert!(restore(&target, &out).contains("nothing was changed"));
