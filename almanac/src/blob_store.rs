@@ -566,7 +566,6 @@ mod keys {
     ///
     /// # Errors
     /// `Invalid`, with advice, when there are no credentials, or there is no region.
-    #[allow(clippy::unused_async)]
     pub(super) async fn signed(builder: AmazonS3Builder, region: Option<&str>) -> Result<AmazonS3Builder> {
         let is_given = |key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
         if !(is_given(Key::AccessKeyId) && is_given(Key::SecretAccessKey)) {

@@ -283,14 +283,9 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     let row = Row::open(&args.since, region).await?;
     row.check_base(named.as_ref())?;
     let known = row.known().await?;
-    let (still, mut is_still) = (open::still(config).await?, true);
-    let whole = match still {
-        Some(whole) => whole,
-        None => {
-            is_still = false;
-            open::whole(config).await?
-        }
-    };
+    let still = open::still(config).await?;
+    let is_still = still.is_some();
+    let whole = if let Some(whole) = still { whole } else { open::whole(config).await? };
     let mut manifest = Manifest {
         version: VERSION,
         base: row.0.first().map(|base| base.digest.clone()),
@@ -655,7 +650,7 @@ mod tests {
     };
 
     use async_trait::async_trait;
-    use event::Kind;
+    use event::{ErrorKind, Kind};
     use object_store::{ObjectStoreExt, memory::InMemory};
     use table::Page;
 
@@ -829,6 +824,19 @@ mod tests {
                 assert!(store.get(MANIFEST).await.is_err() || other == MANIFEST);
             }
         }
+    }
+
+    #[tokio::test]
+    async fn file_that_unpacks_to_too_much_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, _] = both(&folder).await.0;
+        let bytes = zstd::bulk::compress(&vec![b'a'; MAX_FILE_BYTES + 1], 1).unwrap();
+        let (name, sha256) = ("items-00001.ndjson.zst".to_owned(), hex(&Sha256::digest(&bytes)));
+        store.put(&name, &bytes[..]).await.unwrap();
+        let files = vec![FileOf { name, items: 1, bytes: bytes.len() as u64, sha256 }];
+        let row = Row(vec![Exported { from: store, manifest: manifest(files), digest: String::new() }]);
+        let error = row.items(row.files()[0], &mut HashSet::new()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
 
     #[tokio::test]

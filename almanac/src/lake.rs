@@ -348,24 +348,22 @@ impl Lake {
         if !is_kept(&self.kept_in(Window::of(day)).await?, kind, day) {
             return Ok(true);
         }
-        // The exported day has all remaining rows, with the same erased keys.
-        let has_all = |before: &Known| {
-            let Some(had) = before.cut().filter(|had| !had.heads.is_empty()) else { return false };
-            let has = |(log, seq): (&LogId, &u64)| had.heads.get(log).is_some_and(|had| had >= seq);
-            before.surrogates == known.surrogates && cut.heads.iter().all(has)
-        };
-        let (stays, what) = match is_torn {
-            true => (
-                before.is_some_and(has_all),
-                "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
-            ),
-            false => (
-                false,
+        let warn = |what: &str| eprintln!("warning: {} {day}: {what}", of.name());
+        let Some(before) = before else { return Ok(false) };
+        if !is_torn {
+            warn(
                 "the store has no events of the day any more, so they leave the table; its files stay until `VACUUM`",
-            ),
-        };
-        if stays || !is_torn && before.is_some() {
-            eprintln!("warning: {} {day}: {what}", of.name());
+            );
+            return Ok(false);
+        }
+        // The exported day has all remaining rows, with the same erased keys.
+        let had = before.cut().map(|had| had.heads).unwrap_or_default();
+        let has = |(log, seq): (&LogId, &u64)| had.get(log).is_some_and(|had| had >= seq);
+        let stays = before.surrogates == known.surrogates && !had.is_empty() && cut.heads.iter().all(has);
+        if stays {
+            warn(
+                "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
+            );
         }
         Ok(stays)
     }

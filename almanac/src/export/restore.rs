@@ -288,6 +288,8 @@ impl Restore<'_> {
     async fn store(&self, row: &Row, marker: &mut Marker) -> Result<()> {
         let files = row.files();
         let mut progress = Progress::new("restoring", files.iter().map(|(_, file)| file.items).sum());
+        // Nobody else may write to the workspace: what a projector folded of it all the same is overwritten.
+        let condition = if self.workspace.is_some() { Condition::None } else { Condition::Absent };
         let (mut done, mut newest) = (0, HashSet::new());
         for ((one, file), at) in files.into_iter().zip(1..) {
             // Of a row, stored files are read again to know their keys.
@@ -297,7 +299,7 @@ impl Restore<'_> {
                     let items = items.into_iter().map(|(item, _)| item);
                     let own = items
                         .filter(|item| matches!(Part::of(self.workspace.as_ref(), item), Some(Part::Own(_))));
-                    write(&*self.table, own, self.clock.now()).await?;
+                    write(&*self.table, own, (self.clock.now(), &condition)).await?;
                     marker.files = at;
                     self.put(marker, Condition::Exists).await?;
                 }
@@ -330,17 +332,21 @@ impl Restore<'_> {
     }
 }
 
-/// Stores new items, or finds them stored.
-async fn write(table: &dyn Table, items: impl Iterator<Item = Item>, now: Timestamp) -> Result<()> {
+/// Stores items that have not expired under a condition, or finds them stored.
+async fn write(
+    table: &dyn Table,
+    items: impl Iterator<Item = Item>,
+    (now, condition): (Timestamp, &Condition),
+) -> Result<()> {
     let seconds = now.micros().div_euclid(1_000_000);
     let lasting = items.filter(|item| item.int("expires_at").map_or(true, |at| at > seconds));
-    let writes = stream::iter(lasting).map(|item| put(table, item)).buffer_unordered(WRITES);
+    let writes = stream::iter(lasting).map(|item| put(table, item, condition)).buffer_unordered(WRITES);
     writes.try_collect::<()>().await
 }
 
-/// Stores a new item, or finds it stored.
-async fn put(table: &dyn Table, item: Item) -> Result<()> {
-    match table.put(item.clone(), Condition::Absent).await {
+/// Stores an item under a condition, or finds it stored.
+async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()> {
+    match table.put(item.clone(), condition.clone()).await {
         Err(error) if error.is_conflict() => match as_stored(table, &item.key).await?.as_ref() == Some(&item)
         {
             true => Ok(()),
@@ -398,7 +404,9 @@ mod tests {
         let below = SqliteTable::open(&folder.path().join("log.db"), Clock::system()).unwrap();
         let table = Store::over(Arc::new(below));
         let (item, now) = (merged_item(), Timestamp::default());
-        let restored = async |item: &Item| write(&*table, std::iter::once(item.clone()), now).await;
+        let restored = async |item: &Item| {
+            write(&*table, std::iter::once(item.clone()), (now, &Condition::Absent)).await
+        };
         restored(&item).await.unwrap();
         // A restore killed before its marker was updated writes the item again.
         restored(&item).await.unwrap();

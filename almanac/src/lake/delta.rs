@@ -17,6 +17,9 @@ use crate::blob_store::{BlobStore, hex};
 const READER: u64 = 1;
 const WRITER: u64 = 2;
 
+/// Key of Almanac's data in a commit: the identity of a day, or the erasures that all days include.
+const NOTE: &str = "almanac";
+
 /// Version of Almanac's own data in commits and metadata.
 const VERSION: u64 = 1;
 
@@ -51,27 +54,6 @@ pub(super) struct Delta {
     pub(super) days: BTreeMap<Day, Known>,
     /// Erasures that all days include.
     pub(super) erasures: String,
-}
-
-/// Almanac's data in a commit.
-#[derive(Serialize, Deserialize)]
-struct Note {
-    v: u64,
-    #[serde(flatten)]
-    of: NoteOf,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum NoteOf {
-    /// An exported day.
-    Day {
-        day: String,
-        #[serde(flatten)]
-        known: Known,
-    },
-    /// The erasures that all days include.
-    Erasures { erasures: String },
 }
 
 /// Exported day.
@@ -155,10 +137,8 @@ impl Delta {
         let wrong = |why: &dyn std::fmt::Display| Error::corrupt(format!("{path} is no commit: {why}"));
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
             let action: Value = serde_json::from_slice(line).map_err(|error| wrong(&error))?;
-            let protocol = &action["protocol"];
-            if protocol["minReaderVersion"].as_u64() > Some(READER)
-                || protocol["minWriterVersion"].as_u64() > Some(WRITER)
-            {
+            let needs = |name: &str, known| action["protocol"][name].as_u64() > Some(known);
+            if needs("minReaderVersion", READER) || needs("minWriterVersion", WRITER) {
                 return Err(Error::invalid(format!(
                     "{path}: it needs a newer protocol of Delta than reader {READER} and writer {WRITER}, which another program has \
                      set; sync to a new folder"
@@ -169,13 +149,14 @@ impl Delta {
                 self.schema = serde_json::from_str(schema).map_err(|error| wrong(&error))?;
                 self.metadata = Some(metadata.clone());
             }
-            let (add, removed) = (&action["add"], action["remove"]["path"].as_str());
-            if let Some(path) = add["path"].as_str() {
-                let day = add["partitionValues"][DAY].as_str().map(str::to_owned);
+            if let Some(path) = action["add"]["path"].as_str() {
+                let day = action["add"]["partitionValues"][DAY].as_str().map(str::to_owned);
                 self.files.insert(path.to_owned(), day);
             }
-            removed.and_then(|path| self.files.remove(path));
-            let note = &action["commitInfo"]["almanac"];
+            if let Some(path) = action["remove"]["path"].as_str() {
+                self.files.remove(path);
+            }
+            let note = &action["commitInfo"][NOTE];
             if note.is_null() {
                 continue;
             }
@@ -183,12 +164,13 @@ impl Delta {
                 let message = "a newer Almanac has written it; sync with that one, or to a new folder";
                 return Err(Error::invalid(format!("{path}: {message}")));
             }
-            match serde_json::from_value::<Note>(note.clone()).map_err(|error| wrong(&error))?.of {
-                NoteOf::Day { day, known } => {
-                    _ = self.days.insert(day.parse().map_err(|error| wrong(&error))?, known);
-                }
-                NoteOf::Erasures { erasures } => self.erasures = erasures,
+            if let Some(erasures) = note["erasures"].as_str() {
+                self.erasures = erasures.to_owned();
+                continue;
             }
+            let day = note[DAY].as_str().unwrap_or_default();
+            let day: Day = day.parse().map_err(|error| wrong(&error))?;
+            self.days.insert(day, Known::deserialize(note).map_err(|error| wrong(&error))?);
         }
         self.next += 1;
         Ok(())
@@ -219,9 +201,12 @@ impl Delta {
         if self.next == 0 {
             return Ok(());
         }
-        let note = Note { v: VERSION, of: NoteOf::Erasures { erasures: erasures.to_owned() } };
-        let info = json!({ "timestamp": millis(now), "operation": "SET TRANSACTION", "engineInfo": ENGINE,
-            "almanac": note });
+        let info = json!({
+            "timestamp": millis(now),
+            "operation": "SET TRANSACTION",
+            "engineInfo": ENGINE,
+            NOTE: { "v": VERSION, "erasures": erasures },
+        });
         self.add(store, &[json!({ "commitInfo": info })]).await.map(drop)
     }
 
@@ -246,7 +231,9 @@ impl Delta {
         let day = of.day.to_string();
         let old: Vec<&String> =
             self.files.iter().filter(|(_, of)| of.as_ref() == Some(&day)).map(|(path, _)| path).collect();
-        let note = NoteOf::Day { day: day.clone(), known: of.known.clone() };
+        let mut note = json!(of.known);
+        note["v"] = VERSION.into();
+        note[DAY] = day.as_str().into();
         let mut actions = vec![json!({ "commitInfo": {
             "timestamp": millis,
             "operation": "WRITE",
@@ -256,7 +243,7 @@ impl Delta {
             },
             "isBlindAppend": old.is_empty(),
             "engineInfo": ENGINE,
-            "almanac": Note { v: VERSION, of: note },
+            NOTE: note,
         } })];
         if self.metadata.is_none() {
             actions.push(json!({ "protocol": { "minReaderVersion": READER, "minWriterVersion": WRITER } }));
@@ -314,12 +301,9 @@ fn millis(at: Timestamp) -> i64 {
     at.micros().div_euclid(1_000)
 }
 
-/// Identifier in the form of UUIDs (RFC 9562, version 8), derived from a text.
+/// Identifier in the form of UUIDs, derived from a text.
 fn uuid(text: &str) -> String {
-    let mut bytes: [u8; 32] = Sha256::digest(text).into();
-    bytes[6] = bytes[6] & 0x0f | 0x80;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = hex(&bytes);
+    let hex = hex(&Sha256::digest(text));
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]].join("-")
 }
 
