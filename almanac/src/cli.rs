@@ -337,7 +337,8 @@ mod tests {
             &["import", "a.csv", "-w", "a/b", "-k", "outcomes", "--null", "-1", "--null", "-"],
         ] {
             let command = ["almanac"].iter().chain(args);
-            let read = taking_numbers(operations::with_commands(Cli::command())).try_get_matches_from(command);
+            let read =
+                taking_numbers(operations::with_commands(Cli::command())).try_get_matches_from(command);
             assert!(read.is_ok(), "{args:?}: {}", read.unwrap_err());
         }
         taking_numbers(operations::with_commands(Cli::command())).debug_assert();

@@ -337,8 +337,12 @@ fn watched(body: &AlertRuleBody) -> Result<Watched> {
     ];
     for (field, is_given, owners) in belongs {
         let names = || owners.join("`, `");
-        let names = || names().rsplit_once(", ").map_or_else(names, |(first, last)| format!("{first} and {last}"));
-        demand(!is_given || owners.contains(&watched.field()), format!("`{field}` belongs to `{}`", names()))?;
+        let names =
+            || names().rsplit_once(", ").map_or_else(names, |(first, last)| format!("{first} and {last}"));
+        demand(
+            !is_given || owners.contains(&watched.field()),
+            format!("`{field}` belongs to `{}`", names()),
+        )?;
     }
     let has_tags = !matches!(watched, Watched::Count(Kind::Outcomes | Kind::Releases, Some(_)));
     demand(has_tags, "`tag`: predictions and metrics have tags, and are counted by them")?;
@@ -367,7 +371,8 @@ fn watched_drift(column: &str, body: &AlertRuleBody) -> Result<Watched> {
     let name = body.statistic.as_deref().unwrap_or(STATISTICS[0].name);
     let statistic = named(column, &known, Some(name), |known| known.name)?.name;
     let words = body.reference.as_deref();
-    let words = words.ok_or_else(|| Error::invalid("`drift` needs the days of a `reference`, as FROM..TO"))?;
+    let words =
+        words.ok_or_else(|| Error::invalid("`drift` needs the days of a `reference`, as FROM..TO"))?;
     let window: Window =
         words.parse().map_err(|error: Error| Error::invalid(format!("`reference`: {error}")))?;
     demand(
@@ -378,7 +383,12 @@ fn watched_drift(column: &str, body: &AlertRuleBody) -> Result<Watched> {
 }
 
 /// Finds the statistic of a name among those of a column.
-fn named<T: Copy>(column: &str, known: &[T], name: Option<&str>, name_of: fn(&T) -> &'static str) -> Result<T> {
+fn named<T: Copy>(
+    column: &str,
+    known: &[T],
+    name: Option<&str>,
+    name_of: fn(&T) -> &'static str,
+) -> Result<T> {
     let name = name.unwrap_or_default();
     known.iter().find(|known| name_of(known) == name).copied().ok_or_else(|| {
         let known = known.iter().map(name_of).collect::<Vec<_>>().join(", ");

@@ -21,8 +21,9 @@ use table::{Query, query_all};
 use utoipa::ToSchema;
 
 use super::{
-    AlertScope, Alerts, AnyEntity, Catalog, DayNumbers, Delivery, Follow, Happening, MAX_DELAY_DAYS, MAX_LISTED,
-    PrimaryMetric, RankedRelease, Sight, Webhook, WebhookFormat, alert::slack, counts::counts_of, feed::DECIDED,
+    AlertScope, Alerts, AnyEntity, Catalog, DayNumbers, Delivery, Follow, Happening, MAX_DELAY_DAYS,
+    MAX_LISTED, PrimaryMetric, RankedRelease, Sight, Webhook, WebhookFormat, alert::slack, counts::counts_of,
+    feed::DECIDED,
 };
 
 /// Number of days of a digest; they are compared with the same number of days before them.
@@ -462,7 +463,11 @@ impl Catalog {
     }
 
     /// Reads the live ones of the releases of a workspace, by model and name, with nothing counted yet.
-    async fn live_of_week(&self, workspace: &Id, mut releases: Vec<RankedRelease>) -> Result<Vec<LiveRelease>> {
+    async fn live_of_week(
+        &self,
+        workspace: &Id,
+        mut releases: Vec<RankedRelease>,
+    ) -> Result<Vec<LiveRelease>> {
         let mut places = BTreeMap::<String, BTreeSet<String>>::new();
         for (environment, state) in self.live_now(workspace).await? {
             for live in state.into_values() {
@@ -497,7 +502,8 @@ impl Catalog {
         let (names, days) = (&names, &days);
         let read = |version| async move {
             let window = || Windowed::new(primary.metric.clone());
-            let mut found: Vec<_> = names.iter().map(|_| Weeks { last: window(), before: window() }).collect();
+            let mut found: Vec<_> =
+                names.iter().map(|_| Weeks { last: window(), before: window() }).collect();
             for some in days.chunks(READS_AT_ONCE) {
                 let numbers = some.iter().map(|day| {
                     DayNumbers::load(&*self.table, At { workspace, version, day: *day }, &primary.metric)
@@ -601,7 +607,8 @@ impl Catalog {
         let query = Query::table(key::happenings_since(workspace, since)).backward();
         let mut decided = Vec::new();
         for item in query_all(&*self.table, query).await? {
-            let Happening { at, what, about, model, environment, note, .. } = Happening::from_item(&item, workspace)?;
+            let Happening { at, what, about, model, environment, note, .. } =
+                Happening::from_item(&item, workspace)?;
             if what == DECIDED {
                 let text = note.unwrap_or_default();
                 decided.push(DecidedComparison { at, model, challenger: about, environment, text });
@@ -772,8 +779,7 @@ mod tests {
     fn digest_is_due_for_limited_time_from_hour() {
         let webhook =
             |digest: Option<&str>| Webhook { digest: digest.map(str::to_owned), ..Webhook::default() };
-        let due =
-            |digest, now: &str| webhook(Some(digest)).digest_due(at(now)).map(|day| day.to_string());
+        let due = |digest, now: &str| webhook(Some(digest)).digest_due(at(now)).map(|day| day.to_string());
         let of = |day: &str| Some(day.to_owned());
         assert_eq!(due("07:00", "2013-06-02T06:59:59Z"), None, "that of the day before was due at seven");
         assert_eq!(due("07:00", "2013-06-02T07:00:00Z"), of("2013-06-01"));

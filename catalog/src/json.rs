@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnsweredReview, AnyEntity, Entity, Follow, FreeCounters, Grant, LiveState,
-    Membership, Names, Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace,
-    WorkspacePage, attributes, counts::Counts,
+    Activity, AnsweredReview, AnyEntity, Entity, Follow, FreeCounters, Grant, LiveState, Membership, Names,
+    Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
+    counts::Counts,
 };
 
 fn time(at: Option<Timestamp>) -> Value {

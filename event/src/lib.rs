@@ -28,7 +28,6 @@ mod definition;
 mod error;
 pub mod fields;
 pub mod id;
-mod json;
 pub mod lane;
 mod period;
 pub mod plain;

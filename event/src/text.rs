@@ -4,9 +4,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{Day, Error, Kind, Timestamp, Window};
+use crate::{Day, Error, Id, Kind, Timestamp, Window};
 
 impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::parse(text)
+    }
+}
+
+impl FromStr for Id {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -39,4 +47,4 @@ macro_rules! as_text {
     )*};
 }
 
-as_text!(Day, Kind, Timestamp, Window);
+as_text!(Day, Id, Kind, Timestamp, Window);

@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use catalog::{
-    Alert, AlertRule, AlertScope, Alerts, Catalog, CrossedRule, Delivery, FiredBy, Judged, Watched, alert_item,
-    judged_rules,
+    Alert, AlertRule, AlertScope, Alerts, Catalog, CrossedRule, Delivery, FiredBy, Judged, Watched,
+    alert_item, judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
 use fold::alert::{Standing, State, Verdict, replay};
@@ -183,7 +183,8 @@ impl Judge<'_> {
             let over = CrossedRule::resolved(name, judged.created_at, (day, at), why.to_owned());
             writes.extend(self.told(&over, fired).await?);
         }
-        let is_told = unless_overtaken(self.table.transact(writes).await)?.is_some() && judged.fired.is_some();
+        let is_told =
+            unless_overtaken(self.table.transact(writes).await)?.is_some() && judged.fired.is_some();
         tracing::info!(workspace = %self.workspace, rule = name, is_told, "the standing of an alert rule ends: {why}");
         Ok((again, is_told))
     }

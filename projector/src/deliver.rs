@@ -181,7 +181,9 @@ impl Round<'_> {
             let after = match (webhook, &down) {
                 (None, _) => delivery.after(&deleted, now),
                 // It counts as a try.
-                (Some(_), Some(down)) => Delivery { ver: delivery.ver, ..delivery.claimed(now) }.after(down, now),
+                (Some(_), Some(down)) => {
+                    Delivery { ver: delivery.ver, ..delivery.claimed(now) }.after(down, now)
+                }
                 (Some(webhook), None) => {
                     let Some(claimed) = self.write(workspace, delivery.claimed(now)).await? else { continue };
                     let posted = self.post(workspace, &path, webhook, &claimed).await;

@@ -75,7 +75,8 @@ async fn tell_each(
             due.insert(workspace.clone(), found);
         }
     }
-    let mut followers: BTreeMap<Id, Followers> = due.keys().map(|id| (id.clone(), Followers::default())).collect();
+    let mut followers: BTreeMap<Id, Followers> =
+        due.keys().map(|id| (id.clone(), Followers::default())).collect();
     let mut after = None;
     while !due.is_empty() {
         let page = catalog.digest(after).await?;

@@ -246,7 +246,10 @@ async fn a_feed_skips_what_was_seen(world: World) {
     assert_eq!(order, [(name(2), false), (name(3), false), (name(0), true)]);
     let bob = user(&scene, "bob").await;
     catalog.follow(&bob, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
-    assert!(catalog.feed(&bob, 10, None, &Sight::Everything).await.unwrap().iter().all(|entry| !entry.is_seen), "marks are one's own");
+    assert!(
+        catalog.feed(&bob, 10, None, &Sight::Everything).await.unwrap().iter().all(|entry| !entry.is_seen),
+        "marks are one's own"
+    );
 }
 
 /// Access pattern E3.

@@ -8,8 +8,8 @@ mod stage;
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, Lags, New, NewEntity,
-    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook, FiredBy,
+    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, FiredBy, Judged, Lags, New,
+    NewEntity, NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{

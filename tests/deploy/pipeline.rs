@@ -126,8 +126,13 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.follow(user.id(), &followed, now).await.unwrap();
     let alert = Alert { at: now, name: "drift".into(), model: None, text: "Scores moved.".into() };
     catalog.raise(id, &alert).await.unwrap();
-    let names: Vec<String> =
-        catalog.feed(user.id(), 10, None, &catalog::Sight::Everything).await.unwrap().into_iter().map(|entry| entry.happening.name).collect();
+    let names: Vec<String> = catalog
+        .feed(user.id(), 10, None, &catalog::Sight::Everything)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.happening.name)
+        .collect();
     catalog.mark_seen(user.id(), &names, now).await.unwrap();
     catalog.unfollow(user.id(), &followed).await.unwrap();
     let url = Some("https://alerts.example.com/".to_owned());

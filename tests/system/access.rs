@@ -201,8 +201,8 @@ fn tokens_expire_unless_it_is_said_otherwise() {
             row[name].as_str().map(|at| event::Timestamp::parse(at).unwrap())
         };
         let row = listed["tokens"].as_array().unwrap().iter().find(|row| row["name"] == args[0]).unwrap();
-        let made = of("created_at", &row).unwrap().micros();
-        of("expires_at", &row).map(|at| (at.micros() - made + 43_200_000_000) / 86_400_000_000)
+        let made = of("created_at", row).unwrap().micros();
+        of("expires_at", row).map(|at| (at.micros() - made + 43_200_000_000) / 86_400_000_000)
     };
     let usual = [
         days(&["usual"]),

@@ -2,11 +2,14 @@
 
 use axum::{http::StatusCode, routing::MethodFilter};
 use serde_json::Value;
-use utoipa::{IntoParams, openapi::{
-    Content, ContentBuilder, Header, HttpMethod, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
-    path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
-    request_body::RequestBodyBuilder,
-}};
+use utoipa::{
+    IntoParams,
+    openapi::{
+        Content, ContentBuilder, Header, HttpMethod, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
+        path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+        request_body::RequestBodyBuilder,
+    },
+};
 
 use crate::{Demand, Need, schema};
 

@@ -2,10 +2,13 @@
 
 use event::id::MAX_NAME_BYTES;
 use serde_json::Value;
-use utoipa::{PartialSchema, openapi::{
-    Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
-    schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
-}};
+use utoipa::{
+    PartialSchema,
+    openapi::{
+        Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
+        schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
+    },
+};
 
 /// The pattern of a name, as checked by `event::id::check_name`.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";

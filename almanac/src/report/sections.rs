@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
-    Evidence, MAX_CROSSINGS, Measured, PromotionGates, Release, ToMeasure,
-    http::{approval_json, crossing_json, gates_json, standing_json},
+    Evidence, MAX_LISTED, Measured, PromotionGates, Release, ToMeasure,
+    http::{approval_json, gates_json, standing_json},
 };
 use event::{Day, Error, Period};
 use fold::{
@@ -505,13 +505,13 @@ async fn maturity(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
 async fn alerts(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let (catalog, id) = (ask.query.catalog(), ask.page.workspace.id());
     let (rules, judged) = (catalog.alert_rules(id).await?, catalog.judged_rules(id).await?);
-    let crossings = catalog.crossings(id, ask.window.from(), ask.window.to(), MAX_CROSSINGS).await?;
-    let crossings: Vec<Value> = crossings.iter().rev().map(crossing_json).collect();
+    let crossings = catalog.crossings(id, ask.window.from(), ask.window.to(), MAX_LISTED).await?;
+    let crossings: Vec<Value> = crossings.iter().rev().map(|crossing| serde_json::json!(crossing)).collect();
     let rules: Vec<Value> = rules.iter().map(|rule| standing_json(rule, &judged)).collect();
     match crossings.len() {
         0 if rules.is_empty() => return Ok(()),
         0 => section.say("No rule began to fire or was resolved on these days."),
-        MAX_CROSSINGS => section.brief.push(format!("Alert rules crossed {MAX_CROSSINGS} or more times.")),
+        MAX_LISTED => section.brief.push(format!("Alert rules crossed {MAX_LISTED} or more times.")),
         count => section.brief.push(format!("Alert rules crossed {count} times.")),
     }
     let of = if ask.is_whole() { "" } else { " of the whole workspace" };

@@ -236,9 +236,8 @@ impl Catalog {
                 Scope::Live { model, .. } => (EntityKind::Model, model),
             };
             if self.id_named(Some(&parent), kind, name).await?.is_none() {
-                warnings.push(format!(
-                    "alert rule `{rule}`: there is no {kind} `{name}` in this workspace yet"
-                ));
+                warnings
+                    .push(format!("alert rule `{rule}`: there is no {kind} `{name}` in this workspace yet"));
             }
         }
         for (name, _) in wanted.webhooks.iter().filter(|(_, webhook)| webhook.is_private()) {

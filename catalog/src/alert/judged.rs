@@ -205,7 +205,13 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_LISTED`]; those of the table, and `Corrupt`.
-    pub async fn crossings(&self, workspace: &Id, from: Day, to: Day, limit: usize) -> Result<Vec<CrossedRule>> {
+    pub async fn crossings(
+        &self,
+        workspace: &Id,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<CrossedRule>> {
         self.latest_of(key::crossings(workspace, from, to), limit, CrossedRule::from_item).await
     }
 
@@ -213,7 +219,13 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_LISTED`]; those of the table, and `Corrupt`.
-    pub async fn deliveries(&self, workspace: &Id, from: Day, to: Day, limit: usize) -> Result<Vec<Delivery>> {
+    pub async fn deliveries(
+        &self,
+        workspace: &Id,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<Delivery>> {
         self.latest_of(key::deliveries(workspace, from, to), limit, Delivery::from_item).await
     }
 

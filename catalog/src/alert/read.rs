@@ -161,7 +161,10 @@ impl Reader<'_> {
     }
 
     /// Reads each day by itself.
-    async fn each<F: Future<Output = Result<Reading>>>(&self, read: impl Fn(Day) -> F) -> Result<Vec<Reading>> {
+    async fn each<F: Future<Output = Result<Reading>>>(
+        &self,
+        read: impl Fn(Day) -> F,
+    ) -> Result<Vec<Reading>> {
         let mut readings = Vec::with_capacity(self.days.len());
         for some in self.days.chunks(DAYS_AT_ONCE) {
             readings.extend(try_join_all(some.iter().map(|day| read(*day))).await?);

@@ -301,12 +301,8 @@ fn says(body: AlertRuleBody, value: f64, measured: f64, crossing: Crossing) -> S
 #[test]
 fn alert_text_names_value_and_threshold() {
     let text = |text: &str| Some(text.to_owned());
-    let figure = AlertRuleBody {
-        figure: text("auc"),
-        release: text("v1"),
-        below: Some(0.7),
-        ..Default::default()
-    };
+    let figure =
+        AlertRuleBody { figure: text("auc"), release: text("v1"), below: Some(0.7), ..Default::default() };
     assert_eq!(
         says(figure.clone(), 0.65, 0.65, Crossing::Fires),
         "auc of v1 on 2026-06-03 is 0.65, below 0.7"
@@ -316,17 +312,11 @@ fn alert_text_names_value_and_threshold() {
     let told = "the number of predictions on 2026-06-03 is 3, -7.2 deviations from the 14 days before";
     assert_eq!(says(moved, 3.0, -7.2, Crossing::Fires), told);
     let late = AlertRuleBody { missing: text("outcomes"), by: text("06:00"), ..Default::default() };
-    assert_eq!(
-        says(late.clone(), 1.0, 1.0, Crossing::Fires),
-        "no outcomes of 2026-06-03 had come by 06:00"
-    );
+    assert_eq!(says(late.clone(), 1.0, 1.0, Crossing::Fires), "no outcomes of 2026-06-03 had come by 06:00");
     let of_v1 = AlertRuleBody { release: text("v1"), missing: text("predictions"), ..late.clone() };
     assert_eq!(
         says(of_v1, 1.0, 1.0, Crossing::Fires),
         "no predictions of v1 had come on 2026-06-03 by 06:00"
     );
-    assert_eq!(
-        says(late, 0.0, 0.0, Crossing::Resolves),
-        "outcomes of 2026-06-03 had come by 06:00 again"
-    );
+    assert_eq!(says(late, 0.0, 0.0, Crossing::Resolves), "outcomes of 2026-06-03 had come by 06:00 again");
 }

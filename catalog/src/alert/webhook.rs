@@ -120,15 +120,12 @@ impl Webhook {
         if let Some(name) = time_zone {
             Zone::parse(name).map_err(|error| Error::invalid(format!("`time_zone`: {error}")))?;
         }
-        demand(
-            time_zone.is_none() || digest.is_some(),
-            "`time_zone` is that of `digest`, which is missing",
-        )?;
+        demand(time_zone.is_none() || digest.is_some(), "`time_zone` is that of `digest`, which is missing")?;
         for (field, secret) in [("url_from", url_from), ("secret", secret)] {
             let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-            let is_name = secret.as_ref().is_none_or(|name| {
-                (1..=MAX_SECRET_NAME).contains(&name.len()) && name.bytes().all(is_plain)
-            });
+            let is_name = secret
+                .as_ref()
+                .is_none_or(|name| (1..=MAX_SECRET_NAME).contains(&name.len()) && name.bytes().all(is_plain));
             demand(
                 is_name,
                 format!(

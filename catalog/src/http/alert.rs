@@ -196,7 +196,10 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
         ("n", n.description(Some("Of how many predictions it is made, where that matters.")).into()),
         ("measured", number("What was held against the threshold.").into()),
         ("state", schema::one_of(State::NAMES).into()),
-        ("days", schema::count().description(Some("Days in a row beyond the threshold, while pending.")).into()),
+        (
+            "days",
+            schema::count().description(Some("Days in a row beyond the threshold, while pending.")).into(),
+        ),
         ("crossing", crossing.description(Some("Whether it began to fire, or was resolved.")).into()),
     ]);
     [

@@ -16,11 +16,7 @@ use table::Cursor;
 use utoipa::{IntoParams, ToSchema};
 use web::{
     Asker, Operation, Problem, Whole, answer, content, json_object,
-    openapi::{
-        RefOr, Required, Schema,
-        path::ParameterIn,
-        schema::ObjectBuilder,
-    },
+    openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
@@ -131,10 +127,7 @@ fn user_with(more: (&str, RefOr<Schema>)) -> ObjectBuilder {
 }
 
 fn paged(page: ObjectBuilder) -> ObjectBuilder {
-    page.property(
-        "next",
-        schema::string().description(Some("The cursor of the next page, if there is one.")),
-    )
+    page.property("next", schema::string().description(Some("The cursor of the next page, if there is one.")))
 }
 
 fn of_user(operation: Operation) -> Operation {
@@ -145,8 +138,7 @@ fn of_user(operation: Operation) -> Operation {
 pub(super) fn set_operation() -> Operation {
     let example = json!({ "workspace": "credit/prod", "following": true });
     let followers = schema::count().description(Some("Where the caller may read it."));
-    let counted =
-        schema::object([("changed", schema::boolean().into())]).property("followers", followers);
+    let counted = schema::object([("changed", schema::boolean().into())]).property("followers", followers);
     of_user(Operation::put("/v1/users/{user}/follows", "follow"))
         .summary("Make a user follow a workspace or one of its models, or end that")
         .description("A repeat changes nothing and counts nothing. To end it, what is followed need not be read any more.")

@@ -131,8 +131,10 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     }
     let routes =
         run::add(people(routes)).map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)));
-    let routes =
-        schemas::all().into_iter().chain(alert::schemas()).fold(routes, |routes, (name, schema)| routes.schema(name, schema));
+    let routes = schemas::all()
+        .into_iter()
+        .chain(alert::schemas())
+        .fold(routes, |routes, (name, schema)| routes.schema(name, schema));
     routes
         .schema("Approval", promotion::approval_schema())
         .schema("PromotionGates", promotion::gates_schema())
@@ -174,7 +176,11 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
         .add(follow::has_seen_operation(), demands::of_user(Right::Read), follow::has_seen)
-        .add(follow::user_digest_operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), follow::user_digest)
+        .add(
+            follow::user_digest_operation(),
+            demands::of_user(Right::Read).of_kinds(&Kind::ALL),
+            follow::user_digest,
+        )
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
         .schema("Follow", follow::follow_schema())
 }

@@ -171,10 +171,8 @@ impl Catalog {
         loop {
             tries.next().await?;
             let stored = self.table.get(&turn_key).await?;
-            let known = stored.map(|turn| turn.to_record::<Turn>(FORM)).transpose()?.unwrap_or_else(|| Turn {
-                reviewer: reviewer.to_owned(),
-                expires_at: review.expires_at,
-                ..Turn::default()
+            let known = stored.map(|turn| turn.to_record::<Turn>(FORM)).transpose()?.unwrap_or_else(|| {
+                Turn { reviewer: reviewer.to_owned(), expires_at: review.expires_at, ..Turn::default() }
             });
             let mut turn = known.clone();
             let (next, is_held) = match self.held(&asking, &turn).await? {
