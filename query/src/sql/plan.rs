@@ -581,7 +581,6 @@ mod tests {
             "select release, sum(distinct score) from predictions where day = '2026-06-01' group by release",
             "select release, count(*) from joined where day = '2026-06-01' group by release",
             "select p.release, count(*) from predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01' and o.day = '2026-06-01' group by p.release",
-            "select release, count(*) from predictions where day = '2026-06-01' group by release order by max(score)",
             "select release, count(*) from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01') group by release",
         ] {
             assert_eq!(of_groups(text), None, "{text}");
