@@ -14,7 +14,6 @@ use table::{
     Condition, Cursor, Index, Item, Key, Pages, Query, Table, item::Value, query_all, unless_overtaken,
 };
 use utoipa::ToSchema;
-use web::schema;
 
 use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
 
@@ -55,10 +54,10 @@ pub struct Happening {
     pub name: String,
     /// The workspace.
     #[serde(serialize_with = "workspace_id")]
-    #[schema(schema_with = schema::id)]
+    #[schema(schema_with = crate::http::id_schema)]
     pub workspace: Id,
     /// Name of an [`Action`](super::Action), [`ALERT`] or [`DECIDED`].
-    #[schema(schema_with = what_schema)]
+    #[schema(schema_with = crate::http::what_schema)]
     pub what: String,
     /// The release, or the alert.
     pub about: String,
@@ -76,10 +75,6 @@ pub struct Happening {
 
 fn workspace_id<S: Serializer>(workspace: &Id, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&EntityId::Workspace(workspace.clone()))
-}
-
-fn what_schema() -> web::openapi::schema::ObjectBuilder {
-    schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT, DECIDED]))
 }
 
 /// Message to people about a workspace, or about one of its models.

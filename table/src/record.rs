@@ -13,7 +13,7 @@ use crate::{
 const KEPT: std::ops::Range<f64> = 1e-100..1e100;
 
 /// Attributes of items that are no fields of their records.
-const OF_ITEM: [&str; 4] = ["v", "GSI1PK", "GSI1SK", "expires_at"];
+const OF_ITEM: [&str; 3] = ["v", "GSI1PK", "GSI1SK"];
 
 impl Item {
     /// Creates the item of a record, with an attribute for each of its fields that is not `None`, and the version of its form.

@@ -136,7 +136,7 @@ fn properties(schema: &Value, schemas: &Value) -> BTreeMap<String, (Value, bool)
     for form in schema["anyOf"].as_array().or(schema["oneOf"].as_array()).into_iter().flatten() {
         for (name, (found, is_required)) in properties(form, schemas) {
             match all.get_mut(&name) {
-                // A form that allows nothing but null says less than the others.
+                // A form that allows nothing but null says less than another.
                 Some((known, _)) if known["type"] == "null" => *known = found,
                 Some((known, _)) => join_names(known, &found),
                 None => _ = all.insert(name, (found, is_required)),

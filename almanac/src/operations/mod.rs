@@ -223,7 +223,7 @@ fn given(verb: &Verb, matches: &ArgMatches) -> Result<Given, Error> {
     Ok(given)
 }
 
-/// Notes the positional words. A workspace given by its option moves the others up.
+/// Notes the positional words. A workspace given by its option moves the next ones up.
 fn place(
     verb: &Verb,
     described: &Described,

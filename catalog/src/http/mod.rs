@@ -46,6 +46,8 @@ pub use review::{
     reviewed_answers,
 };
 pub use schemas::ranking_figures;
+pub(crate) use schemas::what_schema;
+pub(crate) use web::schema::id as id_schema;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.

@@ -13,8 +13,8 @@ use web::{
 
 use super::judging::of_task;
 use crate::{
-    MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS, MAX_URI_BYTES, Role, SNAPSHOT_WORDS,
-    SNAPSHOTS_OF, json,
+    ALERT, Action, DECIDED, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS, MAX_URI_BYTES, Role,
+    SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
@@ -379,4 +379,9 @@ pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
         schema::object([("name", schema::name().into()), ("value", value)]).into(),
     ));
     schemas
+}
+
+/// Schema of what a happening is.
+pub(crate) fn what_schema() -> ObjectBuilder {
+    schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT, DECIDED]))
 }
