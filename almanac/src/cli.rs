@@ -299,7 +299,8 @@ mod tests {
     fn every_action_on_a_release_is_a_command() {
         let command = operations::with_commands(Cli::command());
         let release = command.find_subcommand("release").unwrap();
-        for action in Action::ALL {
+        // A release is registered as it is created.
+        for action in Action::ALL.into_iter().filter(|action| *action != Action::Register) {
             assert!(release.find_subcommand(action.name()).is_some(), "{action:?}");
         }
     }

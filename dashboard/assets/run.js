@@ -53,7 +53,7 @@ function history(workspace, run, metric, { chart, rows, axis, note, problem }) {
     { key: 'value0', text: 'Value', number: true },
     { key: 'at', text: 'At', shows: (row) => instant(row.at) },
   ];
-  const words = `almanac run history ${run.id} -w ${workspace} --metric ${quoted(metric)}`;
+  const words = `almanac run history ${run.id} ${quoted(metric)} -w ${workspace}`;
   return card({
     title: name(metric),
     note: problem ? null : note,

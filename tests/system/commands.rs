@@ -309,7 +309,7 @@ fn alert_rules_are_applied_listed_tried_and_deleted() {
     assert_eq!((&shown["count"], &shown["below"]), (&json!("predictions"), &json!(1.0)));
     let days = ["--from", "2026-06-01", "--to", "2026-06-03"];
     let tried = ok(&[&["alert", "test", "few", "--format", "json"], &w[..], &days].concat());
-    let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "crossing": "fires" });
+    let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "days": 0, "crossing": "fires" });
     assert_eq!(serde_json::from_str::<Value>(&tried).unwrap(), fires);
     // A rule that is not applied, tested from its file.
     write(&few.replace("few", "many").replace("below = 1", "above = 1"));

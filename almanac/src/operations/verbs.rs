@@ -191,8 +191,7 @@ const MORE: &[Verb] = &[
         .columns("id name created_at expires_at used_at spent_at"),
     Verb::of("token revoke", "revoke_token").takes(&["principal", "token"]),
     Verb::of("session list", "list_sessions").takes(&["principal"]).columns("id opened_at used_at until"),
-    Verb::of("session end", "end_session").takes(&["principal", "session"]),
-    Verb::of("session end-all", "end_sessions").takes(&["principal"]),
+    Verb::of("session end", "end_session").takes(&["principal", "session?"]).or(&["end_sessions"]),
     Verb::of("audit", "audit").takes(&["workspace?"]).or(&["server_audit"]),
     Verb::of("lineage", "lineage").takes(ON_WORKSPACE),
 ];
