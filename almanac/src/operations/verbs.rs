@@ -163,7 +163,7 @@ const MORE: &[Verb] = &[
         .columns("id name experiment status started_at params metrics"),
     Verb::of("run show", "show_run").takes(&["run"]),
     Verb::of("run update", "update_run").takes(&["run"]),
-    Verb::of("run history", "metric_history").takes(&["run", "metric"]),
+    Verb::of("run history", "metric_history").takes(&["run", "metric"]).columns("step at value"),
     Verb::of("group add", "add_member").takes(&["group", "member"]),
     Verb::of("group remove", "remove_member").takes(&["group", "member"]),
     Verb::of("group members", "list_members").takes(&["group"]),

@@ -192,6 +192,8 @@ impl Watches {
                     let most = within(took, QUIET_SHARE, LOOK_WITHIN);
                     look_again = (look_again * 2).clamp(LOOK_WITHIN.0, most);
                 }
+                // The process ended between the two looks of this poll.
+                Err(_) if self.is_closed() => break,
                 Err(error) => {
                     tracing::warn!(%error, "what was appended cannot be looked for; trying again");
                     look_again = AGAIN_AFTER;

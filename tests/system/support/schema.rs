@@ -30,6 +30,14 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                 }
                 true
             }
+            "oneOf" => {
+                let fits = |schema: &&Value| {
+                    let mut wrong = Vec::new();
+                    check(document, schema, value, at, &mut wrong);
+                    wrong.is_empty()
+                };
+                parts(rule).iter().filter(fits).count() == 1
+            }
             "propertyNames" => {
                 for (name, _) in members() {
                     check(document, rule, &Value::from(name.as_str()), &format!("{at}/{name} (name)"), found);
