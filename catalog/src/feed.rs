@@ -215,7 +215,7 @@ impl Catalog {
     }
 
     /// Reads the recent happenings of everything in sight that a user follows: at most `limit`, and of each followed thing at most
-    /// `of_each`, the unseen ones first, then the latest first. It reads the latest [`FEED_LOOK_BACK`] of each followed thing: one
+    /// `of_each`, the unseen ones first, then the latest first. It reads the latest `FEED_LOOK_BACK` of each followed thing: one
     /// page of follows, one of each thing, and one of marks.
     ///
     /// # Errors
