@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use ::access::Token;
 use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use event::plain::on_one_line;
+use event::{Error, plain::on_one_line};
 use log::audit::by;
 use rustix::{fs::Mode, process::umask};
 
@@ -16,7 +16,7 @@ use crate::{
     author,
     compact::{self, CompactArgs},
     completions::{self, CompletionsArgs},
-    config::{self, Config, ConfigCommand, Flags},
+    config::{self, Config, ConfigCommand, Flags, Origin},
     cost::{self, CostArgs},
     demo::{self, DemoArgs},
     dlq::{self, DlqCommand},
@@ -29,12 +29,11 @@ use crate::{
     import::{self, ImportArgs},
     lake::{self, LakeCommand},
     listening::outlive_size_limit,
-    operations,
+    operations::{self, ReleaseCommand},
     plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
-    release::{self, ReleaseCommand},
     report::{self as page, ReportArgs},
     review::{self, ReviewCommand},
     shown::Shown,
@@ -234,7 +233,29 @@ fn configured(
     ended
 }
 
+impl Command {
+    /// Refuses a service to call, if the command opens the table itself.
+    fn check_url(&self, config: &Config) -> Result<(), Error> {
+        let may_call = match self {
+            Self::Release(_) | Self::Config(_) | Self::Token(_) => true,
+            // A service may run where commands call it.
+            Self::Up(_) | Self::Projector(_) | Self::Health { .. } => {
+                !matches!(config.url.origin, Origin::Flag(_))
+            }
+            _ => false,
+        };
+        match &config.url.value {
+            Some(url) if !may_call => Err(Error::invalid(format!(
+                "this command opens the table itself, and cannot call {url} ({}); leave that out",
+                config.url.origin
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
+    command.check_url(config)?;
     match command {
         Command::Up(args) => up::command(config, &args).await?,
         Command::Health { ready, tls_cert } => {
@@ -262,7 +283,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Upgrade(args) => upgrade::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { shown: Shown { format } } => status::command(config, format).await?,
-        Command::Release(command) => release::command(config, command).await?,
+        Command::Release(command) => operations::releases(config, command).await?,
         Command::Alert(command) => alert::command(config, command).await?,
         Command::Follow(command) => follow::command(config, command).await?,
         Command::Init(args) => access::init(config, &args).await?,

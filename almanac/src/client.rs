@@ -10,7 +10,7 @@ use axum::{
 use event::{Clock, Error, ErrorKind};
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    Request, StatusCode, Uri,
+    HeaderMap, Request, StatusCode, Uri,
     header::{AUTHORIZATION, HOST, HeaderValue},
 };
 use log::store::Store;
@@ -39,8 +39,21 @@ pub(crate) enum Client {
 
 /// Answer to a request that succeeded.
 pub(crate) struct Answer {
-    pub(crate) media_type: String,
+    headers: HeaderMap,
     pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The values of a header.
+    pub(crate) fn header(&self, name: &'static str) -> impl Iterator<Item = &str> {
+        self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// The body, if it is JSON.
+    pub(crate) fn json(&self) -> Option<Value> {
+        let is_json = self.header("content-type").any(|media| media.starts_with("application/json"));
+        is_json.then(|| serde_json::from_slice(&self.body).ok()).flatten()
+    }
 }
 
 impl Client {
@@ -118,8 +131,7 @@ impl Client {
         if !head.status.is_success() {
             return Err(problem(head.status, &body).into());
         }
-        let media_type = head.headers.get("content-type").and_then(|value| value.to_str().ok());
-        Ok(Answer { media_type: media_type.unwrap_or_default().to_owned(), body })
+        Ok(Answer { headers: head.headers, body })
     }
 }
 

@@ -54,7 +54,6 @@ mod proxies;
 mod query;
 mod reach;
 mod rebuild;
-mod release;
 mod report;
 mod review;
 mod role;

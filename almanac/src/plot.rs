@@ -50,7 +50,7 @@ const SO_FAR: &str = "advantage_so_far";
     after_help = "  almanac plot evaluations -w flights/nyc --from 2013-04-01 --to 2013-12-31 --group-by week --figure auc"
 )]
 pub(crate) struct PlotArgs {
-    /// What to draw: rollups, evaluations, classes, confusion, drift, maturity, estimates or head-to-head.
+    /// Dataset to draw: rollups, evaluations, classes, confusion, drift, maturity, estimates or head-to-head.
     what: String,
     #[command(flatten)]
     window: WindowArgs,

@@ -87,7 +87,7 @@ pub struct AlertRuleBody {
     /// Of this release.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub release: Option<String>,
-    /// Of the release of this model that is live in `environment` at the end of the day.
+    /// Model whose release is watched that is live in `environment` at the end of the day.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub model: Option<String>,
     /// Where it is live.
@@ -102,7 +102,7 @@ pub struct AlertRuleBody {
     /// With `moved`: how many days before; 14 unless it is given.
     #[schema(minimum = 4, maximum = 90)]
     pub window: Option<u32>,
-    /// How far the number (with `moved`, the deviations) must come back before the rule is resolved; the threshold unless it is
+    /// Number (with `moved`, of deviations) to which it must come back before the rule is resolved; the threshold unless it is
     /// given.
     pub clear: Option<f64>,
     /// With `figure`, of how many predictions or observations it must be made, with `column` and `drift`, how many the day must
@@ -112,7 +112,7 @@ pub struct AlertRuleBody {
     #[serde(rename = "for")]
     #[schema(minimum = 1, maximum = 90)]
     pub for_days: Option<u32>,
-    /// How many days after its end a day is judged, for outcomes that come late; 0 unless it is given.
+    /// Number of days after its end at which a day is judged, for outcomes that come late; 0 unless it is given.
     #[schema(maximum = 90)]
     pub delay: Option<u32>,
     /// To which webhooks it is posted when it crosses; to all of the workspace unless it is given.

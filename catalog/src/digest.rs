@@ -51,9 +51,9 @@ const READS_AT_ONCE: usize = 7;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weeks<T> {
-    /// Of the last days.
+    /// Value of the last days.
     pub last: T,
-    /// Of the days before.
+    /// Value of the days before.
     pub before: T,
 }
 
@@ -86,7 +86,7 @@ pub struct LiveRelease {
     /// The primary metric, and of how many predictions it is.
     #[schema(inline, required)]
     pub last: Option<WeekValue>,
-    /// The same on the days before.
+    /// Value on the days before.
     #[schema(inline, required)]
     pub before: Option<WeekValue>,
     /// Increase over the days before.
@@ -111,7 +111,7 @@ pub struct FiredAlert {
     /// When it fired.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// What people are told.
+    /// Text for people.
     pub text: String,
 }
 
@@ -130,7 +130,7 @@ pub struct DecidedComparison {
     /// Environment in which the live one is live.
     #[schema(required)]
     pub environment: Option<String>,
-    /// What people are told.
+    /// Text for people.
     pub text: String,
 }
 

@@ -171,11 +171,14 @@ impl Judge<'_> {
             standing: Standing::default(),
             fired: None,
         });
-        let unchanged = Condition::unchanged(judged.ver);
-        let mut writes = vec![match &again {
-            Some(again) => Write::Put(again.to_item(self.workspace, name), unchanged),
-            None => Write::Delete(key::standing(self.workspace, name), unchanged),
-        }];
+        let (key, unchanged) = (key::standing(self.workspace, name), Condition::unchanged(judged.ver));
+        if again.is_none() && judged.fired.is_none() {
+            unless_overtaken(self.table.delete(&key, unchanged).await)?;
+            return Ok((None, false));
+        }
+        let ended = Judged { ver: judged.ver + 1, fired: None, ..judged.clone() };
+        let standing = again.as_ref().unwrap_or(&ended).to_item(self.workspace, name);
+        let mut writes = vec![Write::Put(standing, unchanged)];
         if let Some(fired) = &judged.fired {
             // Set before all reports about a later rule of its name, and behind all days on which it crossed.
             let at = Timestamp::from_micros(self.now.micros() - 1).unwrap_or(self.now);
@@ -183,8 +186,12 @@ impl Judge<'_> {
             let over = CrossedRule::resolved(name, judged.created_at, (day, at), why.to_owned());
             writes.extend(self.told(&over, fired).await?);
         }
-        let is_told =
-            unless_overtaken(self.table.transact(writes).await)?.is_some() && judged.fired.is_some();
+        let is_written = unless_overtaken(self.table.transact(writes).await)?.is_some();
+        if is_written && again.is_none() {
+            // A report and a deletion are apart: no right to delete what happened is needed.
+            unless_overtaken(self.table.delete(&key, Condition::unchanged(ended.ver)).await)?;
+        }
+        let is_told = is_written && judged.fired.is_some();
         tracing::info!(workspace = %self.workspace, rule = name, is_told, "the standing of an alert rule ends: {why}");
         Ok((again, is_told))
     }

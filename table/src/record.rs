@@ -32,16 +32,17 @@ impl Item {
     pub fn to_record<T: DeserializeOwned>(&self, version: i64) -> Result<T> {
         self.check_version(version)?;
         let fields = self.attributes.iter().filter(|(name, _)| !OF_ITEM.contains(&name.as_str()));
-        let fields = fields.filter_map(|(name, value)| Some((name.clone(), value.to_json()?)));
-        serde_json::from_value(Json::Object(fields.collect())).map_err(|error| self.corrupt(error))
+        let fields = fields.map(|(name, value)| Some((name.clone(), value.to_json()?)));
+        let fields = fields.collect::<Option<_>>();
+        let fields = fields.ok_or_else(|| self.corrupt("it has values that no record has"))?;
+        serde_json::from_value(Json::Object(fields)).map_err(|error| self.corrupt(error))
     }
 }
 
 impl Value {
     /// Creates the value of a record.
     pub fn record(record: &impl Serialize) -> Self {
-        // Structs of texts, numbers and maps by names always have a JSON form.
-        of_json(serde_json::to_value(record).unwrap_or_default())
+        of_json(serde_json::to_value(record).expect("records are made of texts, numbers and maps by names"))
     }
 
     /// Reads the record of a value.
@@ -49,7 +50,8 @@ impl Value {
     /// # Errors
     /// An error of serde, when it has another form.
     pub fn to_record<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        serde_json::from_value(self.to_json().unwrap_or_default())
+        let wrong = || serde::de::Error::custom("it has values that no record has");
+        serde_json::from_value(self.to_json().ok_or_else(wrong)?)
     }
 
     /// Returns the JSON of a value; `None` for bytes and sets of numbers, which records do not have.
@@ -59,9 +61,10 @@ impl Value {
             Self::N(number) => number.as_i64().map_or_else(|| Json::from(number.as_f64()), Json::from),
             Self::Bool(is_true) => Json::from(*is_true),
             Self::Null => Json::Null,
-            Self::L(values) => values.iter().filter_map(Self::to_json).collect(),
+            Self::L(values) => values.iter().map(Self::to_json).collect::<Option<Vec<_>>>()?.into(),
             Self::M(values) => {
-                values.iter().filter_map(|(name, value)| Some((name.clone(), value.to_json()?))).collect()
+                let fields = values.iter().map(|(name, value)| Some((name.clone(), value.to_json()?)));
+                Json::Object(fields.collect::<Option<_>>()?)
             }
             Self::Ss(texts) => texts.first()?.parse::<f64>().ok()?.into(),
             Self::B(_) | Self::Ns(_) => return None,
@@ -99,9 +102,17 @@ fn double(number: f64) -> Value {
 mod tests {
     use std::collections::BTreeMap;
 
+    use proptest::prelude::*;
     use serde::Deserialize;
 
     use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Numbers {
+        text: Option<String>,
+        count: i64,
+        numbers: Vec<f64>,
+    }
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     struct Record {
@@ -109,6 +120,37 @@ mod tests {
         share: f64,
         none: Option<u32>,
         of: BTreeMap<String, Vec<i64>>,
+    }
+
+    proptest! {
+        #[test]
+        fn records_round_trip(
+            text: Option<String>,
+            count: i64,
+            numbers in prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO, 0..9),
+        ) {
+            let record = Numbers { text, count, numbers };
+            let item = Item::record(Key::new("p", "s"), 1, &record);
+            let read: Numbers = item.to_record(1).unwrap();
+            let bits = |record: &Numbers| record.numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&read), bits(&record));
+            prop_assert_eq!(read, record);
+            prop_assert!(crate::check::check_item(&item).is_ok());
+        }
+    }
+
+    #[test]
+    fn other_versions_and_values_are_named() {
+        let item =
+            Item::record(Key::new("p", "s"), 1, &Numbers { text: None, count: 3, numbers: Vec::new() });
+        let wrong = item.to_record::<Numbers>(2).unwrap_err().to_string();
+        assert!(wrong.contains("version 1"), "{wrong}");
+        let wrong = item.clone().with("count", "three").to_record::<Numbers>(1).unwrap_err().to_string();
+        assert!(wrong.starts_with("item p / s: invalid type: string \"three\""), "{wrong}");
+        // A list with a value that cannot be read is not a shorter list.
+        let bytes = Value::L(vec![Value::from(1), Value::B(vec![1])]);
+        let wrong = item.with("numbers", bytes).to_record::<Numbers>(1).unwrap_err().to_string();
+        assert!(wrong.contains("values that no record has"), "{wrong}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::support::{self, Place, Service, on_both_engines, run, run_ok};
 use serde_json::{Value, json};
 
-on_both_engines!(the_table_is_read_item_by_item);
+on_both_engines!(the_table_is_read_item_by_item, commands_say_the_same_over_http);
 
 fn json_of(place: &Place, args: &[&str]) -> Value {
     serde_json::from_str(&run_ok(place, args)).unwrap()
@@ -58,6 +58,7 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["workspace", "alert", "-w", "credit/prod", "drift", "It moved."]);
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
     ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
+    same(&["workspace", "lanes", "credit/prod"], &["workspace", "lanes", "-w", "credit/prod"]);
     ok(&["model", "create", "spare", "-w", "credit/prod", "--task", "regression"]);
     ok(&["model", "update", "spare", "--name", "leaving", "-w", "credit/prod"]);
     ok(&["model", "update", "credit/prod/leaving", "--name", "spare"]);
@@ -285,6 +286,149 @@ fn stale_change_over_http_is_refused() {
             "{wrong}"
         );
     }
+}
+
+#[test]
+fn audit_table_states_its_window() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let says = |args: &[&str]| {
+        let output = run(&place, args);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let says_days =
+        |more: &[&str]| says(&[&["audit", "-w", "credit/prod"], more].concat()).contains("window: 20");
+    assert!(says_days(&[]));
+    assert!(!says_days(&["--from", "2026-01-01"]) && !says_days(&["--format", "csv"]));
+    // More than one page is said, and a deleted workspace keeps its trail.
+    for model in ["risk", "price"] {
+        run_ok(&place, &["model", "create", model, "-w", "credit/prod", "--task", "binary"]);
+    }
+    let id = json_of(&place, &["workspace", "show", "credit/prod", "--format", "json"])["id"].clone();
+    assert!(says(&["audit", "-w", "credit/prod", "--limit", "1"]).contains("there is more: --after "));
+    run_ok(&place, &["workspace", "update", "credit/prod", "--archived"]);
+    run_ok(&place, &["workspace", "delete", "credit/prod"]);
+    assert!(run_ok(&place, &["audit", "-w", id.as_str().unwrap()]).contains("model.create"));
+    assert!(refused(&place, &["audit", "-w", "credit/prod"]).contains("there is no workspace"));
+    assert!(
+        refused(&place, &["audit", "-w", "w_2NBs0sLBnJxEcoDLgVnQdJkhEgV"]).contains("there is no workspace")
+    );
+}
+
+/// The command as it is typed where the service is elsewhere.
+fn remote(url: &str, token: Option<&str>, args: &[&str]) -> std::process::Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_almanac"));
+    let folder = tempfile::tempdir().unwrap();
+    command.current_dir(folder.path()).args(args).args(["--url", url]).env_remove("ALMANAC_TOKEN");
+    if let Some(token) = token {
+        command.env("ALMANAC_TOKEN", token);
+    }
+    command.output().unwrap()
+}
+
+/// A command says the same by a service as with the table at hand.
+fn commands_say_the_same_over_http(place: &Place) {
+    let service = support::Running::start(place, &[], &[]);
+    let url = format!("http://{}", service.address());
+    let ok = |args: &[&str]| {
+        let output = remote(&url, None, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ok(&["workspace", "create", "credit/prod"]);
+    ok(&["model", "create", "credit/prod/risk", "--task", "binary"]);
+    ok(&["release", "create", "v1", "-w", "credit/prod", "--model", "risk", "--metric", "auc=0.8"]);
+    ok(&["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
+    ok(&["user", "create", "ann"]);
+    ok(&["access", "grant", "user:ann", "reader", "-w", "credit/prod"]);
+    ok(&["workspace", "settings", "credit/prod", "--primary-metric", "auc"]);
+    ok(&["release", "promote", "credit/prod/v1", "--environment", "production"]);
+    for args in [
+        &["workspace", "show", "credit/prod"][..],
+        &["workspace", "list"],
+        &["workspace", "settings", "credit/prod"],
+        &["workspace", "lanes", "credit/prod"],
+        &["model", "list", "credit/prod", "--fields", "task"],
+        &["release", "diff", "v1", "v2", "-w", "credit/prod"],
+        &["release", "live", "credit/prod"],
+        &["release", "history", "credit/prod"],
+        &["access", "list", "-w", "credit/prod"],
+        &["audit", "credit/prod"],
+        &["user", "show", "ann"],
+    ] {
+        assert_eq!(ok(args), run_ok(place, args), "{args:?}");
+    }
+    let fails = |token: Option<&str>, args: &[&str]| {
+        let output = remote(&url, token, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(fails(None, &["model", "show", "credit/prod/none"]).contains("there is no model"));
+    let token = ok(&["token", "create", "user:ann", "--name", "laptop"]).trim().to_owned();
+    // There is a token now, so callers are asked for one within some seconds.
+    let is_asked = || remote(&url, None, &["workspace", "list"]).status.code() == Some(2);
+    assert!((0..600).any(|_| is_asked() || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        false
+    }));
+    let shown = remote(&url, Some(&token), &["model", "show", "credit/prod/risk"]);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let said = fails(Some(&token), &["model", "update", "credit/prod/risk", "--set", "a=1"]);
+    assert!(said.contains("maintain"), "{said}");
+    // Options that have no effect are refused.
+    let idle = fails(Some(&token), &["workspace", "list", "--data", "here"]);
+    assert!(idle.contains("--data would have no effect"), "{idle}");
+    let opens = fails(Some(&token), &["query", "predictions", "-w", "credit/prod", "--last", "1d"]);
+    assert!(opens.contains("opens the table itself"), "{opens}");
+}
+
+#[test]
+fn settings_change_alone_and_keep_the_rest() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let settings = |more: &[&str]| {
+        json_of(&place, &[&["workspace", "settings", "credit/prod", "--format", "json"], more].concat())
+    };
+    settings(&["--primary-metric", "auc", "--accept-unknown-releases"]);
+    // The direction is that of the new metric, and not the one that followed from the old metric.
+    let rmse = settings(&["--primary-metric", "rmse"]);
+    assert_eq!((&rmse["direction"], &rmse["accept_unknown_releases"]), (&json!("min"), &json!(true)));
+    let days = settings(&["--board-days", "14"]);
+    assert_eq!((&days["primary_metric"], &days["board_days"]), (&json!("rmse"), &json!(14)));
+    assert_eq!(settings(&["--board-days", "none"])["board_days"], Value::Null);
+    run_ok(
+        &place,
+        &["workspace", "quota", "credit/prod", "--rows-per-day", "1000", "--bytes-per-day", "9000"],
+    );
+    let quota = ["workspace", "quota", "credit/prod", "--format", "json", "--rows-per-day", "none"];
+    let quota = json_of(&place, &quota);
+    assert_eq!((&quota["rows_per_day"], &quota["bytes_per_day"]), (&Value::Null, &json!(9000)));
+    run_ok(&place, &["user", "create", "ann"]);
+    let both = ["access", "grant", "user:ann", "admin", "-w", "credit/prod", "--category", "credit"];
+    assert!(refused(&place, &both).contains("--category has no effect"));
+}
+
+/// Changes of different limits at the same time all stay.
+#[test]
+fn simultaneous_changes_of_limits_all_stay() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let service = Service::start(&place);
+    let limits = ["rows_per_day", "bytes_per_day", "requests_per_day", "rows_per_second", "bytes_per_second"];
+    std::thread::scope(|scope| {
+        for limit in limits {
+            let service = &service;
+            scope.spawn(move || {
+                let body = json!({ limit: 7 }).to_string();
+                let json_type = [("Content-Type", "application/json")];
+                let path = "/v1/workspaces/credit/prod/quota";
+                assert_eq!(service.send("patch", path, &json_type, Some(body.as_bytes())).status, 200);
+            });
+        }
+    });
+    let quota = service.get("/v1/workspaces/credit/prod/quota").json();
+    assert!(limits.iter().all(|limit| quota[limit] == 7), "{quota}");
 }
 
 #[test]

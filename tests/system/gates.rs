@@ -95,7 +95,8 @@ fn invalid_promotion_gates_are_refused_by_name() {
     let place = Place::sqlite();
     registered(&place);
     for (args, why) in [
-        (&["--days", "3"][..], "gates say at least one of min_n, figure, completeness, second_person"),
+        (&["--margin", "0.1"][..], "figure"),
+        (&["--days", "3"], "gates say at least one of min_n, figure, completeness, second_person"),
         (&["--figure", "auc", "--margin", "-1"], "margin: -1 is not a number from 0 on"),
         (&["--completeness", "-0.5"], "completeness: -0.5 is not a share from 0 to 1"),
     ] {

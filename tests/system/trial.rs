@@ -65,7 +65,7 @@ fn rule_trial_matches_command_and_writes_nothing(place: &Place) {
         (of_june(&json!({ "name": "many" })), 404, "there is no alert rule `many`"),
         (of_june(&json!({ "rule": { "name": "x" } })), 400, "`x`"),
         (json!({ "name": "few", "from": "2020-01-01" }), 400, "at most 1000 days"),
-        (json!({ "name": "few", "from": "June" }), 400, "June"),
+        (json!({ "name": "few", "from": "June" }), 422, "June"),
         (json!({ "name": "few", "days": 3 }), 422, "days"),
     ] {
         let answer = ask(&service, &wrong);

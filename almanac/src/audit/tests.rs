@@ -30,7 +30,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern.
-const STEPS: [(&str, &str, &str); 71] = [
+const STEPS: [(&str, &str, &str); 73] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -85,6 +85,8 @@ const STEPS: [(&str, &str, &str); 71] = [
     ("PUT", "/v1/workspaces/credit/prod/retention", r#"{"days":9992}"#),
     ("PUT", "/v1/workspaces/credit/prod/settings", r#"{"primary_metric":"auc","board_days":2}"#),
     ("PUT", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999992}"#),
+    ("PATCH", "/v1/workspaces/credit/prod/settings", r#"{"board_days":3}"#),
+    ("PATCH", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999991}"#),
     ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
     (
         "POST",

@@ -224,6 +224,7 @@ impl Config {
         };
         refuse_idle_data(&data, &store)?;
         let url = optional(&URL, given.url.or(keys.url), check_endpoint)?;
+        refuse_idle_place(&url, &data.origin, &store.origin)?;
         let region = optional(&REGION, given.region.or(keys.region), check_region)?;
         let endpoint = optional(&ENDPOINT, given.endpoint.or(keys.endpoint), check_endpoint)?;
         let listen = match given.listen.or(keys.listen) {
@@ -283,6 +284,20 @@ fn refuse_idle_data(data: &Setting<PathBuf>, store: &Setting<Store>) -> Result<(
         )));
     }
     Ok(())
+}
+
+/// A command calls a service, or opens a table.
+fn refuse_idle_place(url: &Setting<Option<String>>, data: &Origin, store: &Origin) -> Result<()> {
+    let idle = [data, store].into_iter().find_map(|origin| match origin {
+        Origin::Flag(flag) => Some(*flag),
+        _ => None,
+    });
+    match (&url.origin, idle) {
+        (Origin::Flag(_), Some(flag)) => Err(Error::invalid(format!(
+            "--url calls a service, so {flag} would have no effect; leave one of them out"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a value; an error of `read` states the problem.

@@ -27,7 +27,7 @@ pub(super) struct Field {
     /// True for a workspace in two segments of a path.
     pub(super) is_pair: bool,
     /// Name of its option, and of the value behind it.
-    option: String,
+    pub(super) option: String,
     pub(super) shown: String,
     schema: Schema,
 }

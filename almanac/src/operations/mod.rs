@@ -8,12 +8,13 @@ use std::{collections::BTreeMap, io::Write as _};
 
 use anyhow::Context;
 use axum::body::Bytes;
-use clap::{Arg, ArgAction, ArgMatches, Command, builder::EnumValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, Subcommand, builder::EnumValueParser};
 use event::Error;
 use http_body_util::Full;
 use hyper::{Method, Request, header::CONTENT_TYPE};
+use log::key::EntityKind;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::{
     described::{At, Described, Field, described, value_of},
@@ -23,7 +24,8 @@ use crate::{
     client::{Answer, Client},
     config::Config,
     exit::Exit,
-    shown::{ShowFormat, columns, print_json, show, show_one},
+    query::say_days,
+    shown::{ShowFormat, Shown, columns, print_json, show, show_one},
 };
 
 /// Option for the workspace of an operation.
@@ -37,9 +39,6 @@ const FIELDS: &str = "fields";
 
 /// Ids of positional words.
 const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
-
-/// Types of entities that are named within a workspace.
-const IN_WORKSPACE: [&str; 4] = ["model", "configuration", "snapshot", "release"];
 
 /// Words that name nothing within a workspace.
 const BY_THEMSELVES: [&str; 6] = ["user", "principal", "group", "system", "category", "type"];
@@ -77,8 +76,11 @@ pub(crate) fn called(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches
         words.push(word);
         at = inner;
     }
-    let words = words.join(" ");
-    verbs().find(|verb| verb.words == words).map(|verb| (verb, at))
+    verb(&words.join(" ")).map(|verb| (verb, at))
+}
+
+fn verb(words: &str) -> Option<&'static Verb> {
+    verbs().find(|verb| verb.words == words)
 }
 
 impl Verb {
@@ -161,9 +163,15 @@ impl Verb {
     }
 
     fn is_in_workspace(&self, described: &Described) -> bool {
-        let names_one = self.takes.iter().any(|word| IN_WORKSPACE.contains(&optional(word).0));
+        let names_one = self.takes.iter().any(|word| names_within_workspace(optional(word).0));
         described.workspace_field().is_some() || names_one
     }
+}
+
+/// True for the name of a type of entities that are in a workspace.
+fn names_within_workspace(name: &str) -> bool {
+    let kind = EntityKind::ALL.into_iter().find(|kind| kind.name() == name);
+    kind.and_then(EntityKind::parent) == Some(EntityKind::Workspace)
 }
 
 /// Name of a positional word, and whether it may be missing.
@@ -181,19 +189,17 @@ type Given = BTreeMap<String, Vec<String>>;
 pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let given = given(verb, matches)?;
     let described = verb.chosen(&given);
+    let unused = verb
+        .options()
+        .find(|field| given.contains_key(&field.name) && described.field(&field.name).is_none());
+    if let Some(field) = unused {
+        let message = format!("--{} has no effect on this; leave it out", field.option);
+        return Err(Error::invalid(message).into());
+    }
     // Entities without a parent may be the first of all.
     let is_root = described.method == Method::POST && described.workspace_field().is_none();
     let client = Client::new(config, is_root && verb.words.ends_with(" create")).await?;
-    // An operation that sets all of something keeps what is not given.
-    let known =
-        match verb.described().find(|other| other.method == Method::GET && described.method == Method::PUT) {
-            Some(reads) => {
-                let known = client.send(request(verb, reads, &given, None)?).await?;
-                Some(serde_json::from_slice(&known.body).context("the answer is no JSON")?)
-            }
-            None => None,
-        };
-    let answer = client.send(request(verb, described, &given, known.as_ref())?).await?;
+    let answer = client.send(request(verb, described, &given)?).await?;
     let format = matches.try_get_one(FORMAT).ok().flatten().copied().unwrap_or(ShowFormat::Table);
     let fields = given.get(FIELDS).and_then(|fields| fields.first());
     let columns = fields
@@ -262,7 +268,7 @@ fn place(
                 // A release may be named behind its model.
                 last.rsplit('@').next().unwrap_or(last).to_owned()
             }
-            (true, None, Some(workspace)) if IN_WORKSPACE.contains(&name) => format!("{workspace}/{text}"),
+            (true, None, Some(workspace)) if names_within_workspace(name) => format!("{workspace}/{text}"),
             _ => text,
         };
         given.insert(name.to_owned(), vec![text]);
@@ -300,13 +306,7 @@ fn attributes(matches: &ArgMatches, given: &mut Given) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a request. Fields of the body that are not given have the values in `known`.
-fn request(
-    verb: &Verb,
-    described: &Described,
-    given: &Given,
-    known: Option<&Value>,
-) -> anyhow::Result<Request<Full<Bytes>>> {
+fn request(verb: &Verb, described: &Described, given: &Given) -> anyhow::Result<Request<Full<Bytes>>> {
     let (mut path, mut query, mut body) = (described.path.clone(), String::new(), Map::new());
     let mut request = Request::builder().method(described.method.clone());
     for field in &described.fields {
@@ -318,13 +318,7 @@ fn request(
             (None, None) if field.at == At::Path => {
                 anyhow::bail!(Error::invalid(format!("the {} is missing", field.name)))
             }
-            (None, None) => {
-                let known = known.and_then(|known| known.get(&field.name)).filter(|value| !value.is_null());
-                if let Some(known) = known {
-                    body.insert(field.name.clone(), known.clone());
-                }
-                continue;
-            }
+            (None, None) => continue,
         };
         let first = value.first().map(String::as_str).unwrap_or_default();
         match field.at {
@@ -361,6 +355,50 @@ fn segments(field: &Field, text: &str) -> String {
     }
 }
 
+/// Commands on releases that call more than one operation.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReleaseCommand {
+    /// Show what two releases are made of where they differ.
+    Diff {
+        /// One, by id or path, or by its name and -w.
+        #[arg(value_name = "RELEASE")]
+        one: String,
+        /// Another one, likewise.
+        #[arg(value_name = "OTHER")]
+        other: String,
+        /// The workspace that they are in, where they are named by name.
+        #[arg(long, short)]
+        workspace: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+/// Fields of every entity, in which two releases always differ.
+const OWN: [&str; 6] = ["id", "name", "created_at", "updated_at", "archived_at", "version"];
+
+/// Prints the fields in which two releases differ.
+pub(crate) async fn releases(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
+    let ReleaseCommand::Diff { one, other, workspace, shown } = command;
+    let client = Client::new(config, false).await?;
+    let show_one = verb("release show").context("releases are shown by a command")?;
+    let mut found = Vec::new();
+    for name in [one, other] {
+        let mut given = Given::new();
+        let described = &described()[show_one.operation];
+        place(show_one, described, (vec![name], workspace.clone()), &mut given)?;
+        let answer = client.send(request(show_one, described, &given)?).await?;
+        found.push(answer.json().unwrap_or_default());
+    }
+    let fields = found[0].as_object().into_iter().flatten().map(|(field, _)| field);
+    let differing =
+        fields.filter(|field| !OWN.contains(&field.as_str()) && found[0][*field] != found[1][*field]);
+    let rows =
+        differing.map(|field| json!({ "field": field, "one": found[0][field], "other": found[1][field] }));
+    show(&["field", "one", "other"], &rows.collect::<Vec<Value>>(), shown.format);
+    Ok(())
+}
+
 /// Prints an answer: as it is for programs, as a table for people.
 fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow::Result<Exit> {
     if answer.body.is_empty() {
@@ -369,18 +407,18 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
         }
         return Ok(Exit::Done);
     }
-    if !answer.media_type.starts_with("application/json") {
+    let Some(answer) = answer.json() else {
+        say(&answer);
         std::io::stdout().write_all(&answer.body)?;
         return Ok(Exit::Done);
-    }
-    let answer: Value = serde_json::from_slice(&answer.body).context("the answer is no JSON")?;
+    };
     let exit = Exit::of_check(verb.check.is_empty() || answer[verb.check] == true);
     if let ShowFormat::Json = format {
         print_json(&answer);
         return Ok(exit);
     }
     if !verb.alone.is_empty() {
-        let found = verb.alone.split('.').fold(&answer, |found, name| &found[name]);
+        let found = &answer[verb.alone];
         println!("{}", found.as_str().map_or_else(|| found.to_string(), str::to_owned));
         return Ok(exit);
     }
@@ -399,8 +437,22 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
     Ok(exit)
 }
 
-/// The rows of an answer that is a list: the objects of its only array.
+/// Prints to standard error what the headers of rows say of them.
+fn say(answer: &Answer) {
+    answer.header("almanac-warning").for_each(|warning| eprintln!("warning: {warning}"));
+    let is_table = answer.header("content-type").any(|media| media.starts_with("text/plain"));
+    let window = answer.header("almanac-window").find_map(|window| window.split_once('/'));
+    if let Some((from, to)) = window.filter(|_| is_table) {
+        say_days(from, to);
+    }
+    answer.header("almanac-next").for_each(|next| eprintln!("there is more: --after {next}"));
+}
+
+/// The rows of an answer that is a list: the objects of its only array. An entity, which has an id, is none.
 fn rows(answer: &Value) -> Option<&Vec<Value>> {
+    if answer["id"].is_string() {
+        return None;
+    }
     let mut arrays = answer.as_object()?.values().filter_map(Value::as_array);
     let rows = arrays.next()?;
     let is_list = arrays.next().is_none() && rows.iter().all(Value::is_object);
@@ -427,8 +479,6 @@ fn cells(row: &Value, columns: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -452,7 +502,7 @@ mod tests {
             let matches = command().try_get_matches_from(line.split(' ')).unwrap();
             let (verb, matches) = called(&matches).unwrap();
             let given = given(verb, matches)?;
-            let request = request(verb, verb.chosen(&given), &given, None).unwrap();
+            let request = request(verb, verb.chosen(&given), &given).unwrap();
             Ok::<_, Error>(request.uri().to_string())
         };
         let path = "/v1/workspaces/credit/prod/retention";
@@ -470,6 +520,7 @@ mod tests {
         let found = rows(&list).unwrap();
         assert_eq!(columns(found), ["name", "b"]);
         assert_eq!(rows(&json!({ "a": [], "b": [] })), None);
+        assert_eq!(rows(&json!({ "id": "g_1", "members": [{ "user": "ann" }] })), None);
         assert_eq!(inner(&json!({ "item": { "key": 1 } })), &json!({ "key": 1 }));
     }
 }

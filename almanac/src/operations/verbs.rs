@@ -119,10 +119,10 @@ const ON_WORKSPACE: &[&str] = &["workspace"];
 
 /// The other commands.
 const MORE: &[Verb] = &[
-    Verb::of("workspace settings", "set_settings").takes(ON_WORKSPACE).or(&["settings"]),
-    Verb::of("workspace quota", "set_quota").takes(ON_WORKSPACE).or(&["quota"]),
+    Verb::of("workspace settings", "change_settings").takes(ON_WORKSPACE).or(&["settings"]),
+    Verb::of("workspace quota", "change_quota").takes(ON_WORKSPACE).or(&["quota"]),
     Verb::of("workspace retention", "set_retention").takes(&["workspace", "days?"]).or(&["retention"]),
-    Verb::of("workspace lanes", "set_lanes").takes(&["workspace", "lanes"]),
+    Verb::of("workspace lanes", "set_lanes").takes(&["workspace", "lanes?"]).or(&["lanes"]),
     Verb::of("workspace pin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "true")]),
     Verb::of("workspace unpin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "false")]),
     Verb::of("workspace alert", "raise_alert").takes(&["workspace", "name", "text"]),
@@ -191,7 +191,9 @@ const MORE: &[Verb] = &[
         .columns("id name created_at expires_at used_at spent_at"),
     Verb::of("token revoke", "revoke_token").takes(&["principal", "token"]),
     Verb::of("session list", "list_sessions").takes(&["principal"]).columns("id opened_at used_at until"),
-    Verb::of("session end", "end_session").takes(&["principal", "session?"]).or(&["end_sessions"]),
+    Verb::of("session end", "end_session").takes(&["principal", "session"]),
+    // Nothing that was left out ends all of them.
+    Verb::of("session end-all", "end_sessions").takes(&["principal"]),
     Verb::of("audit", "audit").takes(&["workspace?"]).or(&["server_audit"]),
     Verb::of("lineage", "lineage").takes(ON_WORKSPACE),
 ];

@@ -64,7 +64,7 @@ pub struct CrossedRule {
     /// The day that was judged.
     #[schema(value_type = String, format = Date)]
     pub day: Day,
-    /// Whether it `fires` or `resolves`.
+    /// Kind of the crossing: `fires` or `resolves`.
     #[serde(rename = "what")]
     #[schema(value_type = String, pattern = "^(fires|resolves)$")]
     pub crossing: Crossing,
@@ -74,12 +74,12 @@ pub struct CrossedRule {
     /// The number of the day.
     #[schema(required)]
     pub value: Option<f64>,
-    /// What was held against the threshold.
+    /// Number that was held against the threshold.
     #[schema(required)]
     pub measured: Option<f64>,
     /// Up to which segment of each log of the day, at least.
     pub cut: Applied,
-    /// What people are told.
+    /// Text for people.
     pub text: String,
 }
 

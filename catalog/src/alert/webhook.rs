@@ -62,7 +62,7 @@ pub struct Webhook {
     /// Or the name of the projector's secret that says where it is.
     #[schema(pattern = "^[a-z0-9_]{1,64}$")]
     pub url_from: Option<String>,
-    /// How the body is written; json unless it is given.
+    /// Format of the body; json unless it is given.
     #[serde(default)]
     #[schema(inline)]
     pub format: WebhookFormat,
@@ -181,7 +181,7 @@ pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
     faults.into_iter().find(|(is_wrong, _)| *is_wrong).map_or(Ok(()), |(_, fault)| Err(fault))
 }
 
-/// What is posted.
+/// Subject of the post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Posting {
@@ -219,7 +219,7 @@ pub enum Posted {
 /// Post to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delivery {
-    /// What is posted.
+    /// Subject of the post.
     #[schema(inline)]
     pub of: Posting,
     /// The id of the crossing or digest.
@@ -232,10 +232,10 @@ pub struct Delivery {
     pub day: Day,
     /// The webhook.
     pub webhook: String,
-    /// What came of it so far.
+    /// Outcome so far.
     #[schema(inline)]
     pub state: DeliveryState,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u32,
     /// When the rule crossed, or the digest was made.
     #[schema(value_type = String, format = DateTime)]

@@ -162,21 +162,21 @@ pub(super) fn test_operation() -> Operation {
 }
 
 pub(super) fn crossings_operation() -> Operation {
-    let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
-    Operation::get("/v1/workspaces/{category}/{name}/crossings", "list_crossings")
-        .tag("catalog")
-        .summary("List when alert rules began to fire and were resolved")
-        .query::<Span>()
-        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
+    of_days("crossings", "Crossing").summary("List when alert rules began to fire and were resolved")
 }
 
 pub(super) fn deliveries_operation() -> Operation {
-    let list = schema::object([("deliveries", schema::array(schema::component("Delivery")).into())]);
-    Operation::get("/v1/workspaces/{category}/{name}/deliveries", "list_deliveries")
-        .tag("catalog")
+    of_days("deliveries", "Delivery")
         .summary("List what was or is to be posted to webhooks: that alert rules crossed, and digests")
+}
+
+/// Operation that lists records of days.
+fn of_days(list: &str, record: &str) -> Operation {
+    let records = schema::object([(list, schema::array(schema::component(record)).into())]);
+    Operation::get(format!("/v1/workspaces/{{category}}/{{name}}/{list}"), &format!("list_{list}"))
+        .tag("catalog")
         .query::<Span>()
-        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
+        .answers(StatusCode::OK, answer("The latest days first.", JSON, records))
 }
 
 /// Schemas of answers, by name.

@@ -245,12 +245,24 @@ pub(super) fn create_model() -> Operation {
         .answers(StatusCode::CREATED, answer("The model.", JSON, schema::component("Model")))
 }
 
+const LANES: &str = "/v1/workspaces/{category}/{name}/lanes";
+
+fn lanes_schema() -> ObjectBuilder {
+    schema::object([("lanes", schema::integer(1..=usize::from(MAX_LANES)).into())])
+}
+
+pub(super) fn lanes() -> Operation {
+    Operation::get(LANES, "lanes")
+        .tag("catalog")
+        .summary("Tell over how many lanes the days of a workspace are spread")
+        .answers(StatusCode::OK, answer("How many.", JSON, lanes_schema()))
+}
+
 pub(super) fn set_lanes() -> Operation {
-    let lanes = || -> RefOr<Schema> { schema::integer(1..=usize::from(MAX_LANES)).into() };
-    Operation::put("/v1/workspaces/{category}/{name}/lanes", "set_lanes")
+    Operation::put(LANES, "set_lanes")
         .tag("catalog")
         .summary("Set over how many lanes the days of a workspace are spread")
         .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. Each lane has a partition of the table of its own, which DynamoDB takes more writes for.")
-        .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
-        .answers(StatusCode::OK, answer("How many.", JSON, schema::object([("lanes", lanes())])))
+        .body("How many.", [(JSON, content(lanes_schema(), Some(json!({ "lanes": 2 }))))])
+        .answers(StatusCode::OK, answer("How many.", JSON, lanes_schema()))
 }

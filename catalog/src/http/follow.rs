@@ -80,7 +80,7 @@ pub(super) struct FeedParams {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FollowersParams {
-    /// Of this model instead of the workspace.
+    /// Model, in place of the whole workspace.
     #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     model: Option<String>,
     /// At most so many.

@@ -10,14 +10,15 @@ use axum::{
 };
 use fold::figure::Direction;
 use log::key::EntityId;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
     Asker, InPath, Operation, Problem, Whole, answer, content, json_object,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
 };
 
-use super::{api::JSON, schemas::ranking_figures};
+use super::{api::JSON, live::Asked, schemas::ranking_figures};
 use crate::{
     Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_DELAY_DAYS, MAX_GATE_DAYS,
     MAX_GATE_ENVIRONMENTS, Model, PromotionGates, PromotionGatesBody, Release, Service,
@@ -34,6 +35,7 @@ pub(super) fn list_operation() -> Operation {
     Operation::get("/v1/workspaces/{category}/{name}/promotion-gates", "list_promotion_gates")
         .tag("releases")
         .summary("List what the releases of each model must pass before they are live, and who approved which release")
+        .takes(parameter(ParameterIn::Query, MODEL, schema::name(), "Only of this model.").example(Some("risk".into())))
         .answers(StatusCode::OK, answer("Models without gates are left out.", JSON, lists))
 }
 
@@ -127,10 +129,27 @@ pub fn gates_and_approvals(models: &[Model], releases: &[Release]) -> Value {
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
+    asked: Asked<OneModel>,
 ) -> Result<Response, Problem> {
+    let OneModel { model } = super::live::asked(asked)?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let page = service.catalog().page(workspace.id()).await?;
+    let mut page = service.catalog().page(workspace.id()).await?;
+    if let Some(model) = &model {
+        page.models.retain(|one| one.entity.name == *model);
+        page.releases.retain(|one| one.model == *model);
+        if page.models.is_empty() {
+            return Err(
+                event::Error::not_found(format!("there is no model `{model}` in this workspace")).into()
+            );
+        }
+    }
     Ok(Json(gates_and_approvals(&page.models, &page.releases)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneModel {
+    model: Option<String>,
 }
 
 pub(super) async fn set(

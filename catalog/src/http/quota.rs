@@ -38,6 +38,16 @@ pub(super) fn set_operation() -> Operation {
         .answers(StatusCode::OK, answer("The limits.", JSON, whole()))
 }
 
+pub(super) fn change_operation() -> Operation {
+    let example = json!({ "rows_per_day": 1_000_000 });
+    Operation::patch("/v1/workspaces/{category}/{name}/quota", "change_quota")
+        .tag("catalog")
+        .summary("Change how much may be appended to a workspace")
+        .description("A limit that is given is set, one that is null is removed, and the rest stays. All ingest services notice a change within 5 seconds.")
+        .body("The limits to change.", [(JSON, content(quota_schema(), Some(example)))])
+        .answers(StatusCode::OK, answer("The limits.", JSON, whole()))
+}
+
 fn fields() -> impl Iterator<Item = (&'static str, RefOr<Schema>)> {
     LIMITS.iter().map(|limit| {
         let most = schema::integer(1..=MAX_QUOTA as usize)
@@ -67,11 +77,15 @@ pub fn quota_json(quota: &Quota) -> Value {
 /// `Invalid`, when a limit is not known or its number cannot be set.
 pub fn quota_of(fields: &BTreeMap<String, Option<Number>>) -> Result<Quota, Error> {
     let mut quota = Quota::default();
-    for (name, number) in fields {
-        let most = number.as_ref().map(|number| whole_number(name, number)).transpose()?;
-        quota.set(name, most)?;
-    }
+    set_limits(&mut quota, fields)?;
     Ok(quota)
+}
+
+fn set_limits(quota: &mut Quota, fields: &BTreeMap<String, Option<Number>>) -> Result<(), Error> {
+    fields.iter().try_for_each(|(name, number)| {
+        let most = number.as_ref().map(|number| whole_number(name, number)).transpose()?;
+        quota.set(name, most)
+    })
 }
 
 /// The number of a limit. 4.0 is a whole number in JSON, too.
@@ -101,5 +115,17 @@ pub(super) async fn set(
         *quota = wanted;
         Ok(())
     };
+    Ok(Json(quota_json(&service.catalog().change_quota(workspace.id(), change).await?)))
+}
+
+pub(super) async fn change(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Json<Value>, Problem> {
+    let wanted = json_object(&headers, new)?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let change = |quota: &mut Quota| set_limits(quota, &wanted);
     Ok(Json(quota_json(&service.catalog().change_quota(workspace.id(), change).await?)))
 }

@@ -10,7 +10,7 @@ use axum::{
 };
 use event::Timestamp;
 use fold::figure::Direction;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
     InPath, Operation, Problem, Whole, answer, content, json_object,
@@ -21,17 +21,27 @@ use web::{
 use super::{api::JSON, schemas::ranking_figures};
 use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, MAX_DELAY_DAYS, PrimaryMetric, Service, Settings};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewSettings {
-    primary_metric: Option<String>,
+/// Settings that a request gives; null is given, too.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SettingsBody {
+    #[serde(deserialize_with = "given")]
+    primary_metric: Option<Option<String>>,
     direction: Option<String>,
-    #[serde(default)]
-    accept_unknown_releases: bool,
-    model_of_unknown: Option<String>,
-    board_days: Option<u32>,
-    board_min_n: Option<u32>,
-    board_delay: Option<u32>,
+    #[serde(deserialize_with = "given")]
+    accept_unknown_releases: Option<bool>,
+    #[serde(deserialize_with = "given")]
+    model_of_unknown: Option<Option<String>>,
+    #[serde(deserialize_with = "given")]
+    board_days: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    board_min_n: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    board_delay: Option<Option<u32>>,
+}
+
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(input: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -43,22 +53,39 @@ struct NewAlert {
     at: Option<String>,
 }
 
+const PATH: &str = "/v1/workspaces/{category}/{name}/settings";
+
+const RULES: &str = "The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only \
+    one of the workspace.";
+
 pub(super) fn operation() -> Operation {
-    Operation::get("/v1/workspaces/{category}/{name}/settings", "settings")
+    Operation::get(PATH, "settings")
         .tag("catalog")
         .summary("Tell what is set for a workspace")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
 }
 
 pub(super) fn set_operation() -> Operation {
-    let new = fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema));
     let example = json!({ "primary_metric": "auc", "accept_unknown_releases": false });
-    Operation::put("/v1/workspaces/{category}/{name}/settings", "set_settings")
-        .tag("catalog")
+    Operation::put(PATH, "set_settings")
         .summary("Set the primary metric of a workspace, and whether unknown releases are taken")
-        .description("All is set: what is not given is as if it had never been. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
-        .body("The settings.", [(JSON, content(new, Some(example)))])
+        .description(format!("All is set: what is not given is as if it had never been. {RULES}"))
+        .body("The settings.", [(JSON, content(closed(), Some(example)))])
+        .tag("catalog")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+}
+
+pub(super) fn change_operation() -> Operation {
+    Operation::patch(PATH, "change_settings")
+        .summary("Change settings of a workspace")
+        .description(format!("What is given is set, what is null is taken away, and the rest stays. {RULES}"))
+        .body("The settings to change.", [(JSON, content(closed(), Some(json!({ "board_days": 14 }))))])
+        .tag("catalog")
+        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+}
+
+fn closed() -> ObjectBuilder {
+    fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema))
 }
 
 pub(super) fn alert_operation() -> Operation {
@@ -155,15 +182,45 @@ pub(super) async fn set(
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewSettings = json_object(&headers, new)?;
-    let primary_metric = PrimaryMetric::parse(new.primary_metric.as_deref(), new.direction.as_deref())?;
-    let workspace = service.catalog().workspace(&workspace).await?;
+    let new: SettingsBody = json_object(&headers, new)?;
+    let all = SettingsBody {
+        primary_metric: Some(new.primary_metric.flatten()),
+        direction: new.direction,
+        accept_unknown_releases: Some(new.accept_unknown_releases.unwrap_or_default()),
+        model_of_unknown: Some(new.model_of_unknown.flatten()),
+        board_days: Some(new.board_days.flatten()),
+        board_min_n: Some(new.board_min_n.flatten()),
+        board_delay: Some(new.board_delay.flatten()),
+    };
+    apply(&service, &workspace, &all).await
+}
+
+pub(super) async fn change(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    apply(&service, &workspace, &json_object(&headers, new)?).await
+}
+
+/// Sets what is given, in one write with the check that nobody else wrote meanwhile.
+async fn apply(service: &Service, workspace: &str, new: &SettingsBody) -> Result<Response, Problem> {
+    let metric = new.primary_metric.as_ref().and_then(Option::as_deref);
+    let primary = PrimaryMetric::parse(metric, new.direction.as_deref())?;
+    let workspace = service.catalog().workspace(workspace).await?;
     let change = |settings: &mut Settings| {
-        settings.primary_metric.clone_from(&primary_metric);
-        settings.accept_unknown_releases = new.accept_unknown_releases;
-        settings.model_of_unknown.clone_from(&new.model_of_unknown);
-        (settings.board_days, settings.board_min_n) = (new.board_days, new.board_min_n);
-        settings.board_delay = new.board_delay;
+        if new.primary_metric.is_some() {
+            settings.primary_metric.clone_from(&primary);
+        }
+        settings.accept_unknown_releases =
+            new.accept_unknown_releases.unwrap_or(settings.accept_unknown_releases);
+        if let Some(model) = &new.model_of_unknown {
+            settings.model_of_unknown.clone_from(model);
+        }
+        settings.board_days = new.board_days.unwrap_or(settings.board_days);
+        settings.board_min_n = new.board_min_n.unwrap_or(settings.board_min_n);
+        settings.board_delay = new.board_delay.unwrap_or(settings.board_delay);
     };
     let settings = service.catalog().change_settings(workspace.id(), change).await?;
     service.catalog().rank_by_settings(workspace.id(), service.clock().now()).await;

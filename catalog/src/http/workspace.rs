@@ -58,6 +58,15 @@ pub(super) async fn create_model(
     Ok((StatusCode::CREATED, Json(json::any(&AnyEntity::Model(model)))).into_response())
 }
 
+pub(super) async fn lanes(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+) -> Result<Response, Problem> {
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let lanes = service.catalog().lanes(workspace.id()).await?;
+    Ok(Json(json!({ "lanes": lanes.count })).into_response())
+}
+
 pub(super) async fn set_lanes(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,

@@ -75,7 +75,7 @@ pub fn all_crossings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "crossing#")
 }
 
-/// That something of a day is posted to a webhook: a crossing, by its rule and when that was created, or a page of a digest
+/// Delivery of something of a day to a webhook: a crossing, by its rule and when that was created, or a page of a digest
 /// (`@digest/1`).
 pub fn delivery(workspace: &Id, day: Day, source: &str, webhook: &str) -> Key {
     Key::new(judged_partition(workspace), format!("delivery#{day}/{source}/{webhook}"))
@@ -90,7 +90,7 @@ pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
-/// What is posted of a day and later ones.
+/// Deliveries of a day and later ones.
 pub fn deliveries_since(workspace: &Id, day: Day) -> KeyRange {
     KeyRange { to: format!("delivery#{END}"), ..deliveries(workspace, day, day) }
 }

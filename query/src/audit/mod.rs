@@ -7,7 +7,7 @@ pub(crate) mod appends;
 pub(crate) mod request;
 mod rows;
 
-use event::Result;
+use event::{Id, Result};
 use log::{audit::chain, key::Trail};
 use tokio::time::Instant;
 
@@ -48,6 +48,14 @@ impl Query {
         let next = page.next();
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         Ok((self.answer(NAME, began, page.frame()?, (None, None), held).await?, next))
+    }
+
+    /// Returns true if a workspace has a trail, which it keeps when it is deleted.
+    ///
+    /// # Errors
+    /// Errors of the table.
+    pub(crate) async fn has_trail(&self, workspace: &Id) -> Result<bool> {
+        Ok(chain::head(&*self.table, &Trail::Workspace(workspace.clone())).await?.seq > 0)
     }
 
     /// Adds the records of changes, from the latest one backwards.

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Result, Right};
-use log::key::Trail;
+use log::key::{EntityKind, Trail, parse_id};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
@@ -30,6 +30,9 @@ use crate::{
     narrow::{OLDEST, ORDERS},
     output::Format,
 };
+
+/// Columns of the table for people.
+const MAIN: [&str; 7] = ["at", "principal", "action", "object", "name", "day", "rows"];
 
 /// What the document calls a row.
 const ROW: &str = "Row.audit";
@@ -70,6 +73,7 @@ fn described(operation: Operation, summary: &str) -> Operation {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
     let rows = api::with_header(api::rows_in(&schema::component(ROW)), said::OF_NEXT);
+    let rows = api::with_header(rows, said::OF_WINDOW);
     operation.answers(StatusCode::OK, rows.build())
 }
 
@@ -95,11 +99,18 @@ async fn of_workspace(
     let mut context = RequestContext::kind(NAME);
     let answer = async {
         let asked = asked(parameters)?;
-        let workspace = query.catalog().workspace(&workspace).await?;
-        context.workspace = Some(workspace.id().clone());
         let request = asked.request(&query)?;
         let request = if asker.is_of_some_kinds { request.without_events() } else { request };
-        page(&query, &Trail::Workspace(workspace.id().clone()), &asked, &request).await
+        let id = match query.catalog().workspace(&workspace).await {
+            Ok(workspace) => workspace.id().clone(),
+            // A deleted workspace keeps its trail, by its id.
+            Err(missing) => match parse_id(&workspace) {
+                Some((None | Some(EntityKind::Workspace), id)) if query.has_trail(&id).await? => id,
+                _ => return Err(missing.into()),
+            },
+        };
+        context.workspace = Some(id.clone());
+        page(&query, &Trail::Workspace(id), &asked, &request).await
     };
     let answer = answer.await;
     context.with(answer)
@@ -136,7 +147,11 @@ async fn page(
 ) -> Result<Response, Problem> {
     let format = Format::parse(asked.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
     let (answer, next) = query.audit(trail, request).await?;
+    let answer = if format == Format::Table { answer.only(&MAIN)? } else { answer };
     let body = HeldBody(answer.write(format).await?);
-    let next: HeaderMap = next.map(said::next).into_iter().collect();
-    Ok(([(header::CONTENT_TYPE, content_type(format))], next, Body::new(body)).into_response())
+    let mut headers: HeaderMap = next.map(said::next).into_iter().collect();
+    if asked.from.is_none() && asked.to.is_none() {
+        headers.extend(said::window(request.window()).map(|(name, window)| (Some(name), window)));
+    }
+    Ok(([(header::CONTENT_TYPE, content_type(format))], headers, Body::new(body)).into_response())
 }

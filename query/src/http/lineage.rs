@@ -29,6 +29,10 @@ use crate::{
     output::Format,
 };
 
+/// Columns of the table for people.
+const MAIN: [&str; 11] =
+    ["day", "kind", "system", "job", "run", "dataset", "release", "judges", "rows", "evaluated", "live"];
+
 /// What the document calls a row.
 const ROW: &str = "Row.lineage";
 
@@ -106,6 +110,7 @@ async fn read(
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let answer = query.lineage(workspace.id(), &request).await?;
+    let answer = if format == Format::Table { answer.only(&MAIN)? } else { answer };
     let body = Body::new(HeldBody(answer.write(format).await?));
     Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
 }

@@ -1,7 +1,7 @@
 //! What the headers of an answer say of it: as of when it is, what it was read from, what it lacks.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
-use event::{Error, Timestamp};
+use event::{Error, Timestamp, Window};
 use log::cut::Cut;
 
 use crate::{Answer, End, Request, Streamed};
@@ -48,7 +48,7 @@ const MAX_WARNING_BYTES: usize = 200;
 /// The header of an answer whose window was named by its length, and what the document says of it.
 pub(super) const OF_WINDOW: (HeaderName, &str) = (
     WINDOW,
-    "Which window the answer is of, when `last` was asked for: `from` and `to`, with a slash between.",
+    "Which window the answer is of, when its days were not named: `from` and `to`, with a slash between.",
 );
 
 /// The headers of the answer to a request that is made as a whole.
@@ -62,6 +62,11 @@ fn with_window(mut headers: HeaderMap, request: &Request) -> HeaderMap {
         headers.insert(WINDOW, window);
     }
     headers
+}
+
+/// The window of an answer about days that were not named.
+pub(super) fn window(of: Window) -> Option<(HeaderName, HeaderValue)> {
+    Some((WINDOW, HeaderValue::try_from(format!("{}/{}", of.from(), of.to())).ok()?))
 }
 
 /// The header that says where the next page begins, and what the document says of it.

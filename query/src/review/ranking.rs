@@ -27,7 +27,7 @@ pub struct ArenaRanking {
     pub as_of: Option<Timestamp>,
     /// Warnings of missing data, one sentence each.
     pub warnings: Vec<String>,
-    /// Of each pair the number of its items, and true if both releases are live; empty for a ranking as of a time.
+    /// Number of items of each pair, and true if both releases are live; empty for a ranking as of a time.
     pairs: Vec<(u32, bool)>,
 }
 

@@ -330,10 +330,10 @@ impl Scene {
     fn batch(&self, second: u64) -> String {
         let day = if second < self.load.midnight { "2026-06-08T23:50:00Z" } else { "2026-06-09T00:10:00Z" };
         let first = self.sent.fetch_add(self.load.batch, Ordering::Relaxed);
-        // Keys look random, but those of consecutive rows are related: one lane packs them far better than random ones.
+        // Keys and scores that no packing makes smaller, as those of requests mostly are.
         let row = |number: u64| {
-            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ 0x5851_f42d_4c95_7f2d;
-            let score = key.wrapping_mul(0xd134_2543_de82_ef95) as f64 / u64::MAX as f64;
+            let mut random = Random::new(number);
+            let (key, score) = (random.below(u64::MAX), random.below(u64::MAX) as f64 / u64::MAX as f64);
             format!(
                 "{{\"key\":\"{key:016x}\",\"predicted_at\":\"{day}\",\"release\":\"v1\",\"score\":{score}}}\n"
             )
