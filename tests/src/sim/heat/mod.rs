@@ -332,7 +332,7 @@ impl Scene {
         let first = self.sent.fetch_add(self.load.batch, Ordering::Relaxed);
         // Keys and scores that no packing makes smaller, as those of requests mostly are.
         let row = |number: u64| {
-            let mut random = Random::new(number);
+            let random = Random::new(number);
             let (key, score) = (random.below(u64::MAX), random.below(u64::MAX) as f64 / u64::MAX as f64);
             format!(
                 "{{\"key\":\"{key:016x}\",\"predicted_at\":\"{day}\",\"release\":\"v1\",\"score\":{score}}}\n"
