@@ -1,4 +1,4 @@
-"""Compute the figures of the sets with scikit-learn, for the tests to compare with.
+"""Compute the metrics of the sets with scikit-learn, for the tests to compare with.
 
 Reads the Parquet files of the demo. Writes tests/data/reference.json, some days of the flights, and
 tests/data/reference-weather.csv, every day and month of the weather.
@@ -48,7 +48,7 @@ def read(name, real, zone):
     return joined, outcomes
 
 
-def binary_figures(day, release, rows):
+def binary_metrics(day, release, rows):
     """One day of one release; the metrics are over the rows that have an outcome."""
     done = rows[rows.label_outcome.notna()]
     late = done.label_outcome == "late"
@@ -78,7 +78,7 @@ def flights():
     totals = joined.release.value_counts()
     reference = {
         "generated_by": f"demo/reference.py with scikit-learn {sklearn.__version__}",
-        "days": [binary_figures(day, release, rows) for (day, release), rows in chosen],
+        "days": [binary_metrics(day, release, rows) for (day, release), rows in chosen],
         "june_2013": {
             "v1_predictions": len(june),
             "outcomes": int(june.label_outcome.notna().sum()),
@@ -92,7 +92,7 @@ def flights():
     (OUT / "reference.json").write_text(json.dumps(reference, indent=2, allow_nan=False) + "\n")
 
 
-def regression_figures(group_by, day, release, rows):
+def regression_metrics(group_by, day, release, rows):
     """A day or month of one release; the metrics are over the rows that have an outcome."""
     done = rows[rows.value_outcome.notna()]
     real, predicted = done.value_outcome, done.value
@@ -116,7 +116,7 @@ def weather():
     joined, _ = read("weather", "value", "UTC")
     joined["month"] = joined.day.str[:7] + "-01"
     periods = [
-        regression_figures(period, *name, rows)
+        regression_metrics(period, *name, rows)
         for period in ("day", "month")
         for name, rows in joined.groupby([period, "release"])
     ]

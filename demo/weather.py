@@ -182,9 +182,9 @@ def summarise(predictions):
     for (month, release), rows in done.groupby([done.day.dt.strftime("%Y-%m"), "release"]):
         error = rows.value - rows.real
         covered = rows.real.between(rows.lower, rows.upper).mean()
-        figures = [error.abs().mean(), (error**2).mean() ** 0.5, error.mean(), covered]
-        figures.append((rows.upper - rows.lower).mean())
-        print(f"{month}  {release}  {len(rows)}  " + "  ".join(f"{figure:.3f}" for figure in figures))
+        metrics = [error.abs().mean(), (error**2).mean() ** 0.5, error.mean(), covered]
+        metrics.append((rows.upper - rows.lower).mean())
+        print(f"{month}  {release}  {len(rows)}  " + "  ".join(f"{metric:.3f}" for metric in metrics))
 
 
 def make():

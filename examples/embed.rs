@@ -38,12 +38,12 @@ pub async fn judge(file: &Path) -> anyhow::Result<String> {
     let day = Words { from: "2026-11-20", to: "2026-11-20", release: Some("v1"), ..Words::default() };
     let frame = almanac.read(WORKSPACE, "evaluations", &day).await?;
     let count = |column: &str| anyhow::Ok(frame.column(column)?.i64()?.get(0).unwrap_or_default());
-    let figure = |column: &str| anyhow::Ok(frame.column(column)?.f64()?.get(0).unwrap_or(f64::NAN));
+    let metric = |column: &str| anyhow::Ok(frame.column(column)?.f64()?.get(0).unwrap_or(f64::NAN));
     Ok(format!(
         "2026-11-20: {} predictions of v1, {} labelled, accuracy {}, Brier score {:.4}",
         count("predictions")?,
         count("labelled")?,
-        figure("accuracy")?,
-        figure("brier")?,
+        metric("accuracy")?,
+        metric("brier")?,
     ))
 }

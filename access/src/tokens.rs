@@ -149,7 +149,7 @@ impl TokenRecord {
 }
 
 impl Tokens {
-    /// Takes the tokens in `table`. Each creation or revocation is recorded in the audit trail ([`log::audit`]).
+    /// Takes the tokens in `table`. Each creation or revocation is recorded in the audit log ([`log::audit`]).
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self { table: Audited::shared(table) }
     }

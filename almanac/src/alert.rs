@@ -12,7 +12,7 @@ use catalog::{
 };
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id};
-use fold::alert::Crossing;
+use fold::alert::Transition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -190,8 +190,8 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
         }
         AlertCommand::Events(args) => {
             let (workspace, from, to) = args.span(&catalog).await?;
-            let crossings = catalog.crossings(&workspace, from, to, args.limit).await?;
-            let rows: Vec<Value> = crossings.iter().map(|crossed| json!(crossed)).collect();
+            let transitions = catalog.transitions(&workspace, from, to, args.limit).await?;
+            let rows: Vec<Value> = transitions.iter().map(|rule_transition| json!(rule_transition)).collect();
             show(&["day", "rule", "what", "text", "at"], &rows, args.shown.format);
         }
         AlertCommand::Webhooks { workspace, shown: Shown { format } } => {
@@ -251,10 +251,10 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
     };
     let window = test_window(args.from, args.to, now)?;
     let days = catalog.test_alert_rule(workspace.id(), &rule, window, now).await?;
-    let wanted = days.iter().filter(|day| args.all || day.crossing.is_some());
+    let wanted = days.iter().filter(|day| args.all || day.transition.is_some());
     let rows: Vec<Value> = wanted.map(|day| json!(day)).collect();
-    let fired = days.iter().filter(|day| day.crossing == Some(Crossing::Fires)).count();
-    show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.shown.format);
+    let fired = days.iter().filter(|day| day.transition == Some(Transition::Fires)).count();
+    show(&["day", "value", "n", "measured", "state", "transition"], &rows, args.shown.format);
     if let ShowFormat::Table = args.shown.format {
         println!("it would have fired on {fired} of {} days", days.len());
     }

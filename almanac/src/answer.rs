@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use event::{Error, Timestamp};
-use log::{cut::Cut, segment_item::CLOSED_AFTER_SECONDS};
+use log::{read_version::ReadVersion, segment_item::CLOSED_AFTER_SECONDS};
 use query::{Answer, Explanation, Format, Said, Streamed};
 
 use crate::shown::ShowFormat;
@@ -19,7 +19,7 @@ use crate::shown::ShowFormat;
 pub(crate) struct Shown {
     /// Print to standard error what the answer was read from.
     #[arg(long)]
-    pub(crate) show_cut: bool,
+    pub(crate) show_read_version: bool,
     /// table, csv, csv-spreadsheet (no text in it is taken for a formula), ndjson, parquet, ipc, ipc-stream or ipc-stream-lz4; by default a table, or
     /// the format that the name of the file says.
     #[arg(long)]
@@ -146,7 +146,7 @@ impl Shown {
         mut streamed: Streamed,
         asked: Option<Timestamp>,
     ) -> anyhow::Result<()> {
-        self.say_of(Some(&streamed.cut), streamed.as_of, &streamed.warnings, asked);
+        self.say_of(Some(&streamed.read_version), streamed.as_of, &streamed.warnings, asked);
         let mut target = Target::open(self.output.as_deref())?;
         loop {
             match streamed.next().await? {
@@ -159,14 +159,14 @@ impl Shown {
         }
     }
 
-    /// Prints about an answer what its rows lack: its instant, its warnings, and its cut.
+    /// Prints about an answer what its rows lack: its instant, its warnings, and its read version.
     pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
-        self.say_of(answer.cut.as_ref(), answer.as_of, &answer.warnings, asked);
+        self.say_of(answer.read_version.as_ref(), answer.as_of, &answer.warnings, asked);
     }
 
     fn say_of(
         &self,
-        cut: Option<&Cut>,
+        read_version: Option<&ReadVersion>,
         as_of: Option<Timestamp>,
         warnings: &[String],
         asked: Option<Timestamp>,
@@ -177,10 +177,10 @@ impl Shown {
             );
         }
         warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        match cut {
-            Some(cut) if self.show_cut => eprintln!("cut: {cut}"),
-            None if self.show_cut => {
-                eprintln!("no cut: stored figures are not read from the log; --as-of reads it")
+        match read_version {
+            Some(read_version) if self.show_read_version => eprintln!("read_version: {read_version}"),
+            None if self.show_read_version => {
+                eprintln!("no read version: stored metrics are not read from the log; --as-of reads it")
             }
             _ => {}
         }

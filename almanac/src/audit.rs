@@ -1,4 +1,4 @@
-//! Records of refused requests, and the tests of the audit trail.
+//! Records of refused requests, and the tests of the audit log.
 
 pub(crate) mod refusals;
 #[cfg(test)]

@@ -117,9 +117,9 @@ enum Command {
     /// Arenas: pairs of releases that people compare, and how they rank by votes.
     #[command(subcommand)]
     Arena(ArenaCommand),
-    /// Draw figures over time: on the terminal, or as an SVG image.
+    /// Draw metrics over time: on the terminal, or as an SVG image.
     Plot(Box<PlotArgs>),
-    /// Write a page that says how the models of a workspace fare: figures, drift, expectations, comparisons, alerts.
+    /// Write a page that says how the models of a workspace fare: metrics, drift, expectations, comparisons, alerts.
     Report(Box<ReportArgs>),
     /// Answer a SQL statement.
     Sql(SqlArgs),

@@ -22,7 +22,7 @@ use crate::{
 /// Takes keys out of all that is stored of a workspace, for good.
 ///
 /// Of the events of a key stay their times, releases, scores, labels and values, under a surrogate by chance; their tags, features and
-/// texts go. With --values scores, labels, values and other numbers go too, and figures are made again without them. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
+/// texts go. With --values scores, labels, values and other numbers go too, and metrics are made again without them. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
 /// goes on. docs/security.md says which copies there are, and when each is gone.
 #[derive(Debug, Args)]
 pub(crate) struct EraseArgs {
@@ -32,7 +32,7 @@ pub(crate) struct EraseArgs {
     /// A file with a key a line, or `-` for the standard input: so that no key stands in the history of a shell.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Erase scores, labels, values and other numbers too: figures change. Later nothing is found by these keys, so it is now or never.
+    /// Erase scores, labels, values and other numbers too: metrics change. Later nothing is found by these keys, so it is now or never.
     #[arg(long)]
     values: bool,
     /// The workspace, as category/name or by id.

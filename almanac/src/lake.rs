@@ -21,10 +21,10 @@ use event::{Clock, Day, Error, ErrorKind, Id, Kind, Result, Window, surrogate::i
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
     active,
-    cut::Cut,
     erased::LAST,
     expired,
     key::{self, LogId},
+    read_version::ReadVersion,
     scan::{self, LogHead},
     segment_item::{ERASED, Segment},
     skipped,
@@ -260,13 +260,13 @@ impl Lake {
     ) -> Result<bool> {
         let Some(known) = known else { return Ok(true) };
         let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
-        let cut = Cut {
+        let read_version = ReadVersion {
             heads: self.heads.get(&(day, kind)).cloned().unwrap_or_default(),
             left_out: self.skipped.iter().filter(is_of).cloned().collect(),
-            ..Cut::begin(&self.workspace, kind, day)
+            ..ReadVersion::begin(&self.workspace, kind, day)
         };
         let surrogates = erased.and_then(|erased| erased.get(&(day, kind))).cloned().unwrap_or_default();
-        let now = Known::of(&*self.table, &Covered::Cut(Box::new(cut)), surrogates).await?;
+        let now = Known::of(&*self.table, &Covered::ReadVersion(Box::new(read_version)), surrogates).await?;
         Ok(!known.is_same(&now, erased.is_some()))
     }
 
@@ -340,9 +340,10 @@ impl Lake {
         before: Option<&Known>,
         known: &Known,
     ) -> Result<bool> {
-        let (What::Events(kind), Some(cut)) = (of, known.cut()) else { return Ok(false) };
-        let is_torn = heads.iter().any(|head| cut.heads.get(&head.log).is_none_or(|seq| *seq < head.seq));
-        if !is_torn && !cut.heads.is_empty() {
+        let (What::Events(kind), Some(read_version)) = (of, known.read_version()) else { return Ok(false) };
+        let is_torn =
+            heads.iter().any(|head| read_version.heads.get(&head.log).is_none_or(|seq| *seq < head.seq));
+        if !is_torn && !read_version.heads.is_empty() {
             return Ok(false);
         }
         if !is_kept(&self.kept_in(Window::of(day)).await?, kind, day) {
@@ -357,9 +358,10 @@ impl Lake {
             return Ok(false);
         }
         // The exported day has all remaining rows, with the same erased keys.
-        let had = before.cut().map(|had| had.heads).unwrap_or_default();
+        let had = before.read_version().map(|had| had.heads).unwrap_or_default();
         let has = |(log, seq): (&LogId, &u64)| had.get(log).is_some_and(|had| had >= seq);
-        let stays = before.surrogates == known.surrogates && !had.is_empty() && cut.heads.iter().all(has);
+        let stays =
+            before.surrogates == known.surrogates && !had.is_empty() && read_version.heads.iter().all(has);
         if stays {
             warn(
                 "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
@@ -390,7 +392,7 @@ fn digest(text: &str) -> String {
 /// other events, and an erasure rewrites segments without moving a number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Known {
-    /// Cut that the events were read from, as text, or digest of the evaluation.
+    /// Read version that the events were read from, as text, or digest of the evaluation.
     covered: String,
     /// History of the logs that the events were read from; empty for evaluations.
     history: String,
@@ -403,28 +405,28 @@ impl Known {
     async fn of(table: &dyn Table, covered: &Covered, surrogates: String) -> Result<Self> {
         let mut known = Self { surrogates, ..Self::default() };
         known.set_covered(covered);
-        if let Covered::Cut(cut) = covered {
-            known.history = of_heads(table, &cut.heads).await?;
+        if let Covered::ReadVersion(read_version) = covered {
+            known.history = of_heads(table, &read_version.heads).await?;
         }
         Ok(known)
     }
 
-    /// Sets the cut or the digest.
+    /// Sets the read version or the digest.
     fn set_covered(&mut self, covered: &Covered) {
         self.covered = match covered {
-            Covered::Cut(cut) => cut.to_string(),
+            Covered::ReadVersion(read_version) => read_version.to_string(),
             Covered::Digest(digest) => digest.clone(),
         };
     }
 
-    /// Cut that the events were read from; `None` for an evaluation.
-    fn cut(&self) -> Option<Cut> {
+    /// Read version that the events were read from; `None` for an evaluation.
+    fn read_version(&self) -> Option<ReadVersion> {
         self.covered.parse().ok()
     }
 
     /// Returns whether these are the same rows. Erased keys are compared on demand.
     fn is_same(&self, other: &Self, with_erased: bool) -> bool {
-        let covers_same = match (self.cut(), other.cut()) {
+        let covers_same = match (self.read_version(), other.read_version()) {
             (Some(one), Some(other)) => (one.heads, one.left_out) == (other.heads, other.left_out),
             _ => self.covered == other.covered,
         };

@@ -66,10 +66,10 @@ pub(crate) fn ready() -> Operation {
 
 /// The operation of [`METRICS`].
 pub(crate) fn metrics() -> Operation {
-    let text = answer("Figures in the text format of Prometheus.", "text/plain", schema::string());
+    let text = answer("Metrics in the text format of Prometheus.", "text/plain", schema::string());
     Operation::get(METRICS, "metrics")
         .tag("service")
-        .summary("Tell the figures by which to watch the services")
+        .summary("Tell the metrics by which to watch the services")
         .answers(StatusCode::OK, text)
 }
 

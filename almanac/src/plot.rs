@@ -1,4 +1,4 @@
-//! `almanac plot`: charts of figures over time.
+//! `almanac plot`: charts of metrics over time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::{
     config::Config,
     open,
-    query::{FiguresArgs, WindowArgs, list, say_window, words},
+    query::{MetricsArgs, WindowArgs, list, say_window, words},
 };
 
 /// Maximum columns of a chart on a terminal; columns and lines where there is no terminal.
@@ -30,7 +30,7 @@ const LINES: usize = 22;
 /// Name of the line of all releases together.
 const ALL: &str = "all";
 
-/// Default figures: the first of these that has numbers is drawn.
+/// Default metrics: the first of these that has numbers is drawn.
 const USUAL: [&str; 8] =
     ["accuracy", "mae", "f1", "count", "predictions", "js_distance", "accuracy_expected", SO_FAR];
 
@@ -42,24 +42,24 @@ pub(crate) const RELEASE: &str = "release";
 /// Text before the numbers that names no line: in drift, the sort of a column.
 const SORT: &str = "sort";
 
-/// Figure whose interval has names of its own.
+/// Metric whose interval has names of its own.
 const SO_FAR: &str = "advantage_so_far";
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "  almanac plot evaluations -w flights/nyc --from 2013-04-01 --to 2013-12-31 --group-by week --figure auc"
+    after_help = "  almanac plot evaluations -w flights/nyc --from 2013-04-01 --to 2013-12-31 --group-by week --metric auc"
 )]
 pub(crate) struct PlotArgs {
     /// Dataset to draw: rollups, evaluations, classes, confusion, drift, maturity, estimates or head-to-head.
     what: String,
     #[command(flatten)]
     window: WindowArgs,
-    /// The figures to draw: columns with numbers, as `almanac query` has them, with commas between. By default the main one, such as
+    /// The metrics to draw: columns with numbers, as `almanac query` has them, with commas between. By default the main one, such as
     /// accuracy of evaluations, or mae where there is none.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    figure: Vec<String>,
+    metric: Vec<String>,
     #[command(flatten)]
-    figures: FiguresArgs,
+    metrics: MetricsArgs,
     /// Write an SVG image to this file instead of drawing on the terminal.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -74,11 +74,11 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     if let Some(path) = args.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg")) {
         return Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display())).into());
     }
-    let by = list(&args.figures.by);
-    let columns = (what == What::Evaluations && args.figures.interval).then(|| columns(args));
+    let by = list(&args.metrics.by);
+    let columns = (what == What::Evaluations && args.metrics.interval).then(|| columns(args));
     let query = open::to_ask(config).await?;
-    let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
-    let asked = words(&args.window, &args.figures, by.as_deref());
+    let reference = query.reference_days(&args.window.workspace, args.metrics.reference.as_deref()).await?;
+    let asked = words(&args.window, &args.metrics, by.as_deref());
     let interval = asked.interval && columns.is_none();
     let asked = Words { reference: reference.as_deref(), columns: columns.as_deref(), interval, ..asked };
     let request = Request::parse(what, &asked)?;
@@ -89,14 +89,14 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
 
     let keys = keys(&answer.frame);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let figures = figures(args, &answer.frame)?;
-    let lines = lines(&rows(&mut answer.frame)?, &keys, &figures)?;
-    let title = format!("{} of {}", figures.join(", "), args.window.workspace);
+    let metrics = metrics(args, &answer.frame)?;
+    let lines = lines(&rows(&mut answer.frame)?, &keys, &metrics)?;
+    let title = format!("{} of {}", metrics.join(", "), args.window.workspace);
     let chart = Chart { title, lines, days: Some(request.window), ..Chart::default() };
     if chart.lines.len() > MAX_LINES {
         let count = chart.lines.len();
         eprintln!(
-            "{count} lines, of which the first {MAX_LINES} are drawn; --release and --figure choose others"
+            "{count} lines, of which the first {MAX_LINES} are drawn; --release and --metric choose others"
         );
     }
     match &args.output {
@@ -113,26 +113,26 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     Ok(())
 }
 
-/// Columns of evaluations with the intervals of the drawn figures alone: those of every figure take long.
+/// Columns of evaluations with the intervals of the drawn metrics alone: those of every metric take long.
 fn columns(args: &PlotArgs) -> String {
-    let by = args.figures.by.iter().map(String::as_str).filter(|by| !KEYS.contains(by));
-    let usual = USUAL.into_iter().take(2).filter(|_| args.figure.is_empty());
-    let figures = args.figure.iter().map(String::as_str).chain(usual).filter(|figure| !KEYS.contains(figure));
-    let with_ends = figures.flat_map(|figure| ["", "_low", "_high"].map(|end| format!("{figure}{end}")));
+    let by = args.metrics.by.iter().map(String::as_str).filter(|by| !KEYS.contains(by));
+    let usual = USUAL.into_iter().take(2).filter(|_| args.metric.is_empty());
+    let metrics = args.metric.iter().map(String::as_str).chain(usual).filter(|metric| !KEYS.contains(metric));
+    let with_ends = metrics.flat_map(|metric| ["", "_low", "_high"].map(|end| format!("{metric}{end}")));
     KEYS.into_iter().chain(by).map(str::to_owned).chain(with_ends).collect::<Vec<_>>().join(",")
 }
 
-/// The figures to draw, which are columns of numbers.
-fn figures<'a>(args: &'a PlotArgs, frame: &DataFrame) -> Result<Vec<&'a str>, Error> {
+/// The metrics to draw, which are columns of numbers.
+fn metrics<'a>(args: &'a PlotArgs, frame: &DataFrame) -> Result<Vec<&'a str>, Error> {
     let numbers = |name: &str| frame.column(name).ok().filter(|column| column.dtype().is_primitive_numeric());
-    if let Some(wrong) = args.figure.iter().find(|figure| numbers(figure).is_none()) {
+    if let Some(wrong) = args.metric.iter().find(|metric| numbers(metric).is_none()) {
         let what = &args.what;
         return Err(Error::invalid(format!(
             "{wrong} is no column of numbers; `almanac query {what}` shows all"
         )));
     }
-    if !args.figure.is_empty() {
-        return Ok(args.figure.iter().map(String::as_str).collect());
+    if !args.metric.is_empty() {
+        return Ok(args.metric.iter().map(String::as_str).collect());
     }
     let has_numbers = |name: &&str| numbers(name).is_some_and(|column| column.null_count() < column.len());
     let there = |name: &&str| numbers(name).is_some();
@@ -163,21 +163,21 @@ pub(crate) fn rows(frame: &mut DataFrame) -> anyhow::Result<Vec<Value>> {
     Ok(serde_json::Deserializer::from_slice(&lines).into_iter().collect::<Result<_, _>>()?)
 }
 
-/// Texts of the keys of a row, and the place of a figure.
+/// Texts of the keys of a row, and the place of a metric.
 type Group<'a> = (Vec<Option<&'a str>>, usize);
 
-/// Makes a line for each figure of each group of rows, without those that have no numbers if others have.
-pub(crate) fn lines(rows: &[Value], keys: &[&str], figures: &[&str]) -> anyhow::Result<Vec<Line>> {
+/// Makes a line for each metric of each group of rows, without those that have no numbers if others have.
+pub(crate) fn lines(rows: &[Value], keys: &[&str], metrics: &[&str]) -> anyhow::Result<Vec<Line>> {
     let mut groups: BTreeMap<Group<'_>, Vec<Point>> = BTreeMap::new();
     for row in rows {
         let at = row[HOUR].as_str().or(row["day"].as_str()).context("a row without its time")?;
         let (at, number) = (Timestamp::parse_or_day(at)?, |name: String| row[name].as_f64());
-        for (index, figure) in figures.iter().enumerate() {
-            let end = |end: &str| match *figure {
+        for (index, metric) in metrics.iter().enumerate() {
+            let end = |end: &str| match *metric {
                 SO_FAR => number(format!("{end}_so_far")),
-                figure => number(format!("{figure}_{end}")),
+                metric => number(format!("{metric}_{end}")),
             };
-            let point = Point::new(at, number((*figure).to_owned()), (end("low"), end("high")));
+            let point = Point::new(at, number((*metric).to_owned()), (end("low"), end("high")));
             let group = keys.iter().map(|key| row[*key].as_str()).collect();
             groups.entry((group, index)).or_default().push(point);
         }
@@ -194,7 +194,7 @@ pub(crate) fn lines(rows: &[Value], keys: &[&str], figures: &[&str]) -> anyhow::
     }
     let named = |((group, index), points): (Group<'_>, Vec<Point>)| {
         let words = is_total(&group).then_some(ALL).into_iter().chain(group.into_iter().flatten());
-        let name = words.chain((figures.len() > 1).then(|| figures[index])).collect::<Vec<_>>().join(" ");
+        let name = words.chain((metrics.len() > 1).then(|| metrics[index])).collect::<Vec<_>>().join(" ");
         Line { name, points }
     };
     let mut lines: Vec<Line> = groups.into_iter().map(named).collect();
@@ -222,8 +222,8 @@ mod tests {
         rows
     }
 
-    fn names(rows: &[Value], figures: &[&str]) -> Vec<String> {
-        lines(rows, &[RELEASE], figures).unwrap().into_iter().map(|line| line.name).collect()
+    fn names(rows: &[Value], metrics: &[&str]) -> Vec<String> {
+        lines(rows, &[RELEASE], metrics).unwrap().into_iter().map(|line| line.name).collect()
     }
 
     #[test]
@@ -251,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn ungrouped_lines_are_named_by_figure() {
-        let names = |figures: &[&str]| -> Vec<String> {
-            let lines = lines(&rollups(None), &[], figures).unwrap();
+    fn ungrouped_lines_are_named_by_metric() {
+        let names = |metrics: &[&str]| -> Vec<String> {
+            let lines = lines(&rollups(None), &[], metrics).unwrap();
             lines.into_iter().map(|line| line.name).collect()
         };
         assert_eq!(names(&["mean"]), [""]);

@@ -12,8 +12,8 @@ use crate::{
     config::Config,
     listening::asked_to_stop,
     open,
-    pending::ByIngest,
     telemetry::report::{self, Reporter, Traffic},
+    unmatched::ByIngest,
     webhook::WebhookArgs,
 };
 

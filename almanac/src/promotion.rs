@@ -1,4 +1,4 @@
-//! Links from ingest to query: ingest checks promotion gates and serves arenas, query reads the figures and the predictions for
+//! Links from ingest to query: ingest checks promotion gates and serves arenas, query reads the metrics and the predictions for
 //! them.
 
 use std::sync::Arc;

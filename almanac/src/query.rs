@@ -23,10 +23,10 @@ pub(crate) struct QueryArgs {
     #[command(flatten)]
     pub(crate) narrowed: NarrowedArgs,
     #[command(flatten)]
-    pub(crate) figures: FiguresArgs,
-    /// The figure by which segments are ranked; by default the primary metric of the workspace.
+    pub(crate) metrics: MetricsArgs,
+    /// The metric by which segments are ranked; by default the primary metric of the workspace.
     #[arg(long)]
-    pub(crate) figure: Option<String>,
+    pub(crate) metric: Option<String>,
     /// Compute drift from the events, without the errors of sketches, and compare tags by release too. --as-of does as well.
     #[arg(long)]
     pub(crate) exact: bool,
@@ -77,9 +77,9 @@ pub(crate) struct WindowArgs {
     pub(crate) release: Option<String>,
 }
 
-/// How figures are made of what is read.
+/// How metrics are made of what is read.
 #[derive(Debug, Args)]
-pub(crate) struct FiguresArgs {
+pub(crate) struct MetricsArgs {
     /// Break rollups down by one of release (the default), metric, tag.NAME, feature and feature.NAME. Break evaluations, classes,
     /// confusion and maturity down by release (the default) or model, and estimates and head-to-head by release; all of these also by
     /// tag.NAME and feature.NAME, of which several may be given.
@@ -92,10 +92,10 @@ pub(crate) struct FiguresArgs {
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     pub(crate) as_of: Option<String>,
-    /// Read what an earlier answer was read from, as --show-cut printed it: the same answer, byte for byte.
+    /// Read what an earlier answer was read from, as --show-read-version printed it: the same answer, byte for byte.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
-    pub(crate) cut: Option<String>,
-    /// Show figures of each hour, day (the default), week, month or quarter, or of all days of the window together.
+    pub(crate) read_version: Option<String>,
+    /// Show metrics of each hour, day (the default), week, month or quarter, or of all days of the window together.
     #[arg(long, value_name = "PERIOD")]
     pub(crate) group_by: Option<String>,
     /// The time zone in which hours, days, weeks and months begin, such as Europe/Berlin; UTC by default.
@@ -119,7 +119,7 @@ pub(crate) struct FiguresArgs {
     /// default).
     #[arg(long, value_name = "VALUE")]
     pub(crate) zero_division: Option<String>,
-    /// Say how sure each figure is: columns FIGURE_n, FIGURE_low and FIGURE_high, a 95% interval.
+    /// Say how sure each metric is: columns METRIC_n, METRIC_low and METRIC_high, a 95% interval.
     #[arg(long)]
     pub(crate) interval: bool,
     /// Leave out days of evaluations that have less of their truth than this share, such as 0.9. What will come is told by the days of
@@ -163,9 +163,9 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let explains = args.explain.then(|| args.shown.format_of_explanation()).transpose()?;
     let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let narrowed = &args.narrowed;
-    let (by, tag, column) = (list(&args.figures.by), list(&narrowed.tag), list(&args.column));
+    let (by, tag, column) = (list(&args.metrics.by), list(&narrowed.tag), list(&args.column));
     let query = open::to_ask(config).await?;
-    let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
+    let reference = query.reference_days(&args.window.workspace, args.metrics.reference.as_deref()).await?;
     let words = Words {
         columns: args.columns.as_deref(),
         filter: narrowed.filter.as_deref(),
@@ -174,7 +174,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         limit: narrowed.limit.as_deref(),
         sample: narrowed.sample.as_deref(),
         order: narrowed.order.as_deref(),
-        figure: args.figure.as_deref(),
+        metric: args.metric.as_deref(),
         column: column.as_deref(),
         exact: args.exact,
         after_prediction: args.after_prediction,
@@ -182,7 +182,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         model: args.model.as_deref(),
         change: args.change.as_deref(),
         reference: reference.as_deref(),
-        ..words(&args.window, &args.figures, by.as_deref())
+        ..words(&args.window, &args.metrics, by.as_deref())
     };
     let what = What::parse(&args.what)?;
     let asked = match &args.snapshot {
@@ -244,24 +244,24 @@ pub(crate) fn list(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(","))
 }
 
-/// Parameters of a query of figures.
-pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Option<&'a str>) -> Words<'a> {
+/// Parameters of a query of metrics.
+pub(crate) fn words<'a>(window: &'a WindowArgs, metrics: &'a MetricsArgs, by: Option<&'a str>) -> Words<'a> {
     Words {
         by,
-        bins: figures.bins.as_deref(),
-        time_zone: figures.time_zone.as_deref(),
-        environment: figures.environment.as_deref(),
-        shadow: figures.shadow,
-        as_of: figures.as_of.as_deref(),
-        cut: figures.cut.as_deref(),
-        threshold: figures.threshold.as_deref(),
-        costs: figures.costs.as_deref(),
-        group_by: figures.group_by.as_deref(),
-        zero_division: figures.zero_division.as_deref(),
-        interval: figures.interval,
-        mature: figures.mature.as_deref(),
-        reference: figures.reference.as_deref(),
-        against: figures.against.as_deref(),
+        bins: metrics.bins.as_deref(),
+        time_zone: metrics.time_zone.as_deref(),
+        environment: metrics.environment.as_deref(),
+        shadow: metrics.shadow,
+        as_of: metrics.as_of.as_deref(),
+        read_version: metrics.read_version.as_deref(),
+        threshold: metrics.threshold.as_deref(),
+        costs: metrics.costs.as_deref(),
+        group_by: metrics.group_by.as_deref(),
+        zero_division: metrics.zero_division.as_deref(),
+        interval: metrics.interval,
+        mature: metrics.mature.as_deref(),
+        reference: metrics.reference.as_deref(),
+        against: metrics.against.as_deref(),
         ..window_words(window)
     }
 }

@@ -7,7 +7,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift, maturity, crossings; `almanac query` tells what a row of each is. \
+Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift, maturity, transitions; `almanac query` tells what a row of each is. \
 A statement says for each table which days it reads, with conditions on `day` alone. \
 It takes at most --query-memory; a join that would make too many rows is refused before it begins.\n\n\
   almanac sql -w flights/nyc \"select release, avg(score) from predictions where day between '2013-06-01' and '2013-06-30' group by release\"")]
@@ -23,9 +23,9 @@ pub(crate) struct SqlArgs {
     /// Only what had been appended by this instant (or by the beginning of this day).
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
-    /// Read what an earlier answer of the statement was read from, as --show-cut printed it.
+    /// Read what an earlier answer of the statement was read from, as --show-read-version printed it.
     #[arg(long, value_name = "TEXT", conflicts_with = "as_of")]
-    cut: Option<String>,
+    read_version: Option<String>,
     /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows
     /// are made all the same, in the form of Arrow.
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()
         statement: &args.statement,
         all_days: args.all_days,
         as_of: args.as_of.as_deref(),
-        cut: args.cut.as_deref(),
+        read_version: args.read_version.as_deref(),
     })?;
     let query = open::to_ask(config).await?;
     let workspace = query.catalog().workspace(&args.workspace).await?;

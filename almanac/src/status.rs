@@ -109,7 +109,7 @@ fn warning_document((of, warning): (&Warnings, &Warning)) -> Value {
             "outcomes": outcomes,
             "labels": labels,
         }),
-        Warning::Unmatched { unmatched, outcomes } => json!({"unmatched": unmatched, "outcomes": outcomes}),
+        Warning::Orphaned { orphaned, outcomes } => json!({"orphaned": orphaned, "outcomes": outcomes}),
         Warning::Unreadable { day, reason } => json!({"day": day.to_string(), "reason": reason}),
     };
     if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
@@ -204,7 +204,7 @@ mod tests {
                         outcomes: 40,
                         labels: vec!["0".into(), "1".into()],
                     },
-                    Warning::Unmatched { unmatched: 12, outcomes: 400 },
+                    Warning::Orphaned { orphaned: 12, outcomes: 400 },
                     Warning::Unreadable {
                         day: "2026-06-04".parse().unwrap(),
                         reason: "it is of a newer Almanac".into(),

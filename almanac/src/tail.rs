@@ -19,8 +19,8 @@ pub(crate) struct TailArgs {
     /// Which events: predictions, outcomes, metrics or releases.
     #[arg(long)]
     kind: String,
-    /// Only what is not in this cut, as --show-cut printed it.
-    #[arg(long, value_name = "CUT", conflicts_with = "consumer")]
+    /// Only what is not in this read version, as --show-read-version printed it.
+    #[arg(long, value_name = "READ_VERSION", conflicts_with = "consumer")]
     after: Option<String>,
     /// Go on where this consumer has read to, and note what has been printed as read by it.
     #[arg(long, value_name = "NAME")]
@@ -54,7 +54,7 @@ pub(crate) struct TailArgs {
     once: bool,
     /// Print to standard error, after the events, up to where everything has been printed.
     #[arg(long)]
-    show_cut: bool,
+    show_read_version: bool,
     /// ndjson, or ipc-stream: Arrow streams one behind the other.
     #[arg(long, default_value_t = Format::Ndjson.name().to_owned())]
     format: String,
@@ -111,16 +111,17 @@ async fn print(query: &Query, args: &TailArgs, (follow, format): (Follow, Format
                 written => written.context("the events cannot be written")?,
             }
         }
-        let cut = followed.answer.cut.context("an answer of following has a cut")?;
-        let is_new = follow.is_before(&cut);
+        let read_version =
+            followed.answer.read_version.context("an answer of following has a read version")?;
+        let is_new = follow.is_before(&read_version);
         // Only printed events are committed.
         if let Some(consumer) = args.consumer.as_ref().filter(|_| is_new) {
-            query.catalog().commit(workspace, consumer, &cut, query.now()).await?;
+            query.catalog().commit(workspace, consumer, &read_version, query.now()).await?;
         }
-        if args.show_cut && is_new {
-            eprintln!("cut: {cut}");
+        if args.show_read_version && is_new {
+            eprintln!("read_version: {read_version}");
         }
-        follow = follow.after(cut);
+        follow = follow.after(read_version);
         if args.once && !is_new {
             return Ok(());
         }

@@ -30,7 +30,6 @@ use crate::{
     health::{self, Asked, Readiness},
     listening::{ListenArgs, asked_to_stop, room_for_connections},
     open, openapi, own_names,
-    pending::ByIngest,
     promotion::ByQuery,
     serve::{Listening, serve},
     telemetry::{
@@ -38,6 +37,7 @@ use crate::{
         report::{self, Reporter},
         requests::Requests,
     },
+    unmatched::ByIngest,
     webhook::WebhookArgs,
 };
 

@@ -14,7 +14,7 @@ use clap::Args;
 use event::{Error, plain::on_one_line};
 use log::{
     audit::chain::{self, KnownRecord},
-    key::Trail,
+    key::AuditLog,
 };
 use table::Table;
 
@@ -31,7 +31,7 @@ pub(crate) struct VerifyArgs {
 }
 
 /// Last record of each audit log at an earlier check.
-type Known = BTreeMap<Trail, KnownRecord>;
+type Known = BTreeMap<AuditLog, KnownRecord>;
 
 /// Text in a printed line before the name of an audit log, its number of records and the digest of the last one.
 const LOG: &str = ": audit log ";
@@ -93,9 +93,9 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
         }
         println!("{}: {report}", workspace.path);
         tell(&workspace.path, &report);
-        let trail = Trail::Workspace(workspace.id().clone());
-        let is_chained = check(&table, &workspace.path, &trail, &known).await?;
-        seen.insert(trail);
+        let audit_log = AuditLog::Workspace(workspace.id().clone());
+        let is_chained = check(&table, &workspace.path, &audit_log, &known).await?;
+        seen.insert(audit_log);
         println!(
             "{}: {}",
             workspace.path,
@@ -104,10 +104,12 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
         is_good &= report.faults.is_empty() && is_chained;
     }
     if args.workspace.is_none() {
-        is_good &= check(&table, "server", &Trail::Server, &known).await?;
-        // Trails of deleted workspaces are checked as well.
-        for trail in known.keys().filter(|trail| **trail != Trail::Server && !seen.contains(trail)) {
-            is_good &= check(&table, &trail.to_string(), trail, &known).await?;
+        is_good &= check(&table, "server", &AuditLog::Server, &known).await?;
+        // Audit logs of deleted workspaces are checked as well.
+        for audit_log in
+            known.keys().filter(|audit_log| **audit_log != AuditLog::Server && !seen.contains(audit_log))
+        {
+            is_good &= check(&table, &audit_log.to_string(), audit_log, &known).await?;
         }
     }
     Ok(is_good)
@@ -142,10 +144,10 @@ fn tell(path: &str, report: &projector::Report) {
 }
 
 /// Checks an audit log, and prints its state; returns true if it is whole.
-async fn check(table: &Arc<dyn Table>, of: &str, trail: &Trail, known: &Known) -> Result<bool, Error> {
-    let found = chain::verify(&**table, trail, known.get(trail).copied()).await?;
+async fn check(table: &Arc<dyn Table>, of: &str, audit_log: &AuditLog, known: &Known) -> Result<bool, Error> {
+    let found = chain::verify(&**table, audit_log, known.get(audit_log).copied()).await?;
     let digest: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    println!("{of}{LOG}{trail} of {} records up to {digest}", found.records);
+    println!("{of}{LOG}{audit_log} of {} records up to {digest}", found.records);
     if let Some((seq, wrong)) = &found.broken {
         println!("{of}: FAULT audit record {seq}: {wrong}");
     }
@@ -163,7 +165,7 @@ mod tests {
         let printed = format!(
             "credit/prod: 4 days\ncredit/prod{LOG}w_{id} of 7 records up to {digest}\nserver{LOG}server of 2 records up to {digest}\n"
         );
-        let expected = [(Trail::Server, (2, [10; 32])), (Trail::Workspace(id), (7, [10; 32]))];
+        let expected = [(AuditLog::Server, (2, [10; 32])), (AuditLog::Workspace(id), (7, [10; 32]))];
         assert_eq!(known(&printed).unwrap(), expected.into());
         for wrong in
             ["", "server: all well", &printed.replace("0a0a", "0a0"), &printed.replace("of 7", "of x")]

@@ -1,4 +1,4 @@
-//! Posts crossings to webhooks, signed as <https://www.standardwebhooks.com> specifies (version 1.0.0, symmetric).
+//! Posts transitions to webhooks, signed as <https://www.standardwebhooks.com> specifies (version 1.0.0, symmetric).
 
 use std::{
     fs::File,

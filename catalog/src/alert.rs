@@ -14,15 +14,15 @@ use event::{
     id::check_name,
 };
 use fold::{
-    AnyFigure,
-    alert::{Crossing, JudgedDay, Rule, Test},
+    AnyMetric,
+    alert::{JudgedDay, Rule, Test, Transition},
     drift::{STATISTICS, Sort, Statistic, column_statistics},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use apply::{Alerts, MAX_ALERT_RULES, MAX_WEBHOOKS};
-pub use judged::{CrossedRule, FiredBy, Judged, Lags, MAX_LISTED, judged_rules};
+pub use judged::{FiredBy, Judged, Lags, MAX_LISTED, RuleTransition, judged_rules};
 pub use read::MAX_TEST_DAYS;
 pub(crate) use webhook::slack;
 pub use webhook::{
@@ -53,9 +53,9 @@ pub struct AlertRuleBody {
     /// Name, which no other rule of the workspace has.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub name: String,
-    /// It watches this figure of the evaluations of a release; or a logged metric, of a release or of the whole workspace:
+    /// It watches this metric of the evaluations of a release; or a logged metric, of a release or of the whole workspace:
     /// metric.NAME is the mean of its observations, metric.NAME:STATISTIC their mean, sum, min, max or last.
-    pub figure: Option<String>,
+    pub metric: Option<String>,
     /// It watches how many events of this kind there are of a day.
     #[schema(pattern = "^(predictions|outcomes|metrics|releases)$")]
     pub count: Option<String>,
@@ -79,10 +79,10 @@ pub struct AlertRuleBody {
     /// With `drift`: the days of the reference, as FROM..TO, or one day; of snapshot:NAME, release:NAME and release:NAME/BASELINE
     /// the days are kept that they have when the rule is applied.
     pub reference: Option<String>,
-    /// With `figure`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag. With `count` of
+    /// With `metric`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag. With `count` of
     /// predictions or metrics: of those with this tag.
     pub tag: Option<String>,
-    /// With `figure`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.
+    /// With `metric`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.
     pub min_maturity: Option<f64>,
     /// Of this release.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
@@ -105,7 +105,7 @@ pub struct AlertRuleBody {
     /// Number (with `moved`, of deviations) to which it must come back before the rule is resolved; the threshold unless it is
     /// given.
     pub clear: Option<f64>,
-    /// With `figure`, of how many predictions or observations it must be made, with `column` and `drift`, how many the day must
+    /// With `metric`, of how many predictions or observations it must be made, with `column` and `drift`, how many the day must
     /// have; 1 unless it is given.
     pub min_n: Option<u64>,
     /// On how many days in a row, before it fires; 1 unless it is given.
@@ -139,10 +139,10 @@ pub enum Scope {
 /// Value that a rule watches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
-    /// Figure of the evaluations of a release, or logged metric of a release or of the whole workspace.
-    Figure {
-        /// The figure.
-        figure: AnyFigure,
+    /// Metric of the evaluations of a release, or logged metric of a release or of the whole workspace.
+    Metric {
+        /// The metric.
+        metric: AnyMetric,
         /// Tag and value that its predictions have; of all predictions, when `None`.
         tag: Option<(String, String)>,
         /// Minimum share of the predictions that must be judged.
@@ -237,23 +237,25 @@ impl AlertRule {
     }
 
     /// Text about a day on which the rule crossed.
-    pub fn says(&self, day: &JudgedDay, crossing: Crossing) -> String {
+    pub fn says(&self, day: &JudgedDay, transition: Transition) -> String {
         let (of, date) = (&self.scope, day.day);
         if let Watched::Missing(kind, _) = self.watched {
             let by = self.body.by.as_deref().unwrap_or("24:00");
-            return match (crossing, of) {
-                (Crossing::Fires, Scope::Workspace) => format!("no {kind} of {date} had come by {by}"),
-                (Crossing::Fires, _) => format!("no {kind}{of} had come on {date} by {by}"),
-                (Crossing::Resolves, Scope::Workspace) => format!("{kind} of {date} had come by {by} again"),
+            return match (transition, of) {
+                (Transition::Fires, Scope::Workspace) => format!("no {kind} of {date} had come by {by}"),
+                (Transition::Fires, _) => format!("no {kind}{of} had come on {date} by {by}"),
+                (Transition::Resolves, Scope::Workspace) => {
+                    format!("{kind} of {date} had come by {by} again")
+                }
                 // The time at which it came is not known.
-                (Crossing::Resolves, _) => format!("{kind}{of} had come on {date} again"),
+                (Transition::Resolves, _) => format!("{kind}{of} had come on {date} again"),
             };
         }
-        let why = match (crossing, self.rule.test) {
-            (Crossing::Resolves, _) => " again".to_owned(),
-            (Crossing::Fires, Test::Above(limit)) => format!(", above {limit}"),
-            (Crossing::Fires, Test::Below(limit)) => format!(", below {limit}"),
-            (Crossing::Fires, Test::Moved(_)) => {
+        let why = match (transition, self.rule.test) {
+            (Transition::Resolves, _) => " again".to_owned(),
+            (Transition::Fires, Test::Above(limit)) => format!(", above {limit}"),
+            (Transition::Fires, Test::Below(limit)) => format!(", below {limit}"),
+            (Transition::Fires, Test::Moved(_)) => {
                 let (deviations, days) = (day.measured.unwrap_or_default(), self.rule.window_days);
                 format!(", {deviations:.1} deviations from the {days} days before")
             }
@@ -282,7 +284,7 @@ impl Watched {
             tag.as_ref().map_or_else(String::new, |(name, value)| format!(" with {name}={value}"))
         };
         match self {
-            Self::Figure { figure, tag, .. } => format!("{}{}", figure.name(), with(tag)),
+            Self::Metric { metric, tag, .. } => format!("{}{}", metric.name(), with(tag)),
             Self::Count(kind, tag) => format!("the number of {kind}{}", with(tag)),
             Self::Missing(kind, _) => format!("no {kind}"),
             Self::Lag(kind) => format!("the lag of {kind} in seconds"),
@@ -296,7 +298,7 @@ impl Watched {
     /// Field by which a rule says that it watches this.
     fn field(&self) -> &'static str {
         match self {
-            Self::Figure { .. } => "figure",
+            Self::Metric { .. } => "metric",
             Self::Count(..) => "count",
             Self::Missing(..) => "missing",
             Self::Lag(_) => "lag",
@@ -308,9 +310,9 @@ impl Watched {
 
 /// Parses the watched value of a rule, and checks that its other fields belong to that.
 fn watched(body: &AlertRuleBody) -> Result<Watched> {
-    let AlertRuleBody { figure, count, missing, lag, column, drift, .. } = body;
-    let watched = match (figure, count, missing, lag, column, drift) {
-        (Some(name), None, None, None, None, None) => watched_figure(name, body)?,
+    let AlertRuleBody { metric, count, missing, lag, column, drift, .. } = body;
+    let watched = match (metric, count, missing, lag, column, drift) {
+        (Some(name), None, None, None, None, None) => watched_metric(name, body)?,
         (None, Some(name), None, None, None, None) => Watched::Count(kind("count", name)?, tag_of(body)?),
         (None, None, Some(name), None, None, None) => {
             Watched::Missing(kind("missing", name)?, seconds_of(body.by.as_deref().unwrap_or("24:00"))?)
@@ -323,17 +325,17 @@ fn watched(body: &AlertRuleBody) -> Result<Watched> {
         (None, None, None, None, None, Some(column)) => watched_drift(column, body)?,
         _ => {
             return Err(Error::invalid(
-                "say what it watches by one of `figure`, `count`, `missing`, `column`, `drift` and `lag`",
+                "say what it watches by one of `metric`, `count`, `missing`, `column`, `drift` and `lag`",
             ));
         }
     };
     let belongs: [(&str, bool, &[&str]); 6] = [
         ("by", body.by.is_some(), &["missing"]),
-        ("tag", body.tag.is_some(), &["figure", "count"]),
-        ("min_maturity", body.min_maturity.is_some(), &["figure"]),
+        ("tag", body.tag.is_some(), &["metric", "count"]),
+        ("min_maturity", body.min_maturity.is_some(), &["metric"]),
         ("statistic", body.statistic.is_some(), &["column", "drift"]),
         ("reference", body.reference.is_some(), &["drift"]),
-        ("min_n", body.min_n.is_some(), &["figure", "column", "drift"]),
+        ("min_n", body.min_n.is_some(), &["metric", "column", "drift"]),
     ];
     for (field, is_given, owners) in belongs {
         let names = || owners.join("`, `");
@@ -349,19 +351,19 @@ fn watched(body: &AlertRuleBody) -> Result<Watched> {
     Ok(watched)
 }
 
-fn watched_figure(name: &str, body: &AlertRuleBody) -> Result<Watched> {
-    let figure = AnyFigure::named(name).ok_or_else(|| {
+fn watched_metric(name: &str, body: &AlertRuleBody) -> Result<Watched> {
+    let metric = AnyMetric::named(name).ok_or_else(|| {
         Error::invalid(format!(
-            "`{name}` is no figure of evaluations, such as auc or custom.NAME, and no logged metric, metric.NAME"
+            "`{name}` is no metric of evaluations, such as auc or custom.NAME, and no logged metric, metric.NAME"
         ))
     })?;
     demand(
-        figure.logged().is_none() || (body.tag.is_none() && body.min_maturity.is_none()),
-        "`tag` and `min_maturity` belong to figures of evaluations, not to a logged metric",
+        metric.logged().is_none() || (body.tag.is_none() && body.min_maturity.is_none()),
+        "`tag` and `min_maturity` belong to metrics of evaluations, not to a logged metric",
     )?;
     let min_maturity = body.min_maturity.unwrap_or(0.0);
     demand((0.0..=1.0).contains(&min_maturity), "`min_maturity` is a share from 0 to 1")?;
-    Ok(Watched::Figure { figure, tag: tag_of(body)?, min_maturity })
+    Ok(Watched::Metric { metric, tag: tag_of(body)?, min_maturity })
 }
 
 fn watched_drift(column: &str, body: &AlertRuleBody) -> Result<Watched> {
@@ -456,9 +458,9 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
     };
     let is_whole = scope == Scope::Workspace;
     match watched {
-        Watched::Figure { figure, .. } => demand(
-            !is_whole || figure.logged().is_some(),
-            "a figure is of a release: name a `release`, or a `model` and an `environment`",
+        Watched::Metric { metric, .. } => demand(
+            !is_whole || metric.logged().is_some(),
+            "a metric is of a release: name a `release`, or a `model` and an `environment`",
         )?,
         Watched::Lag(_) => {
             demand(is_whole, "`lag` is of the whole workspace: name no `release` and no `model`")?;

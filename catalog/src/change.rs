@@ -160,7 +160,7 @@ impl Catalog {
     }
 
     /// Refuses another name for a model that has releases: events name it with them, and what is live, what is defined and
-    /// what figures are of goes by that name. Returns what demands that no release was created since.
+    /// what metrics are of goes by that name. Returns what demands that no release was created since.
     async fn unreleased(&self, known: &AnyEntity) -> Result<Option<Write>> {
         let AnyEntity::Model(model) = known else { return Ok(None) };
         let at = EntityId::Workspace(model.workspace.clone());
@@ -202,7 +202,7 @@ fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     let own: &[&str] = match kind {
         EntityKind::Model => &Definition::FIELDS,
         EntityKind::Release => &["model", "configuration", "environment", "snapshot"],
-        EntityKind::Snapshot => &["what", "columns", "rows", "digest", "cut"],
+        EntityKind::Snapshot => &["what", "columns", "rows", "digest", "read_version"],
         _ => &[],
     };
     if !own.contains(&name) && !["id", "name", "created_at", "archived_at", "version"].contains(&name) {
@@ -215,7 +215,7 @@ fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
         (EntityKind::Release, "model" | "configuration" | "environment" | "snapshot") => {
             "a release never changes"
         }
-        (EntityKind::Snapshot, "what" | "columns" | "rows" | "digest" | "cut") => {
+        (EntityKind::Snapshot, "what" | "columns" | "rows" | "digest" | "read_version") => {
             "what a snapshot is of never changes"
         }
         (_, "name") => "`rename` changes it",

@@ -1,4 +1,4 @@
-//! Consumers: programs that follow the log of a workspace, each with the cut up to which it has read.
+//! Consumers: programs that follow the log of a workspace, each with the read version up to which it has read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use event::{Error, Id, Kind, Result, Timestamp, id::check_name};
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
     audit::{self, Author},
-    cut::Cut,
     key,
     key::LogId,
     known::Known,
+    read_version::ReadVersion,
     scan,
 };
 use table::{Change, Condition, Item, Policy, Query, query_all, update};
@@ -25,8 +25,8 @@ pub const MAX_CONSUMERS: usize = 1_000;
 /// Maximum consumers of a workspace that one principal creates.
 pub const MAX_CONSUMERS_OF_ONE: usize = 100;
 
-/// Maximum bytes of a stored cut: about a hundred thousand logs.
-const MAX_CUT_BYTES: usize = 300 * 1024;
+/// Maximum bytes of a stored read version: about a hundred thousand logs.
+const MAX_READ_VERSION_BYTES: usize = 300 * 1024;
 
 /// Number of logs read side by side.
 const LOGS_AT_ONCE: usize = 8;
@@ -36,8 +36,8 @@ const LOGS_AT_ONCE: usize = 8;
 pub struct Consumer {
     /// Name, which no other consumer of the workspace has.
     pub name: String,
-    /// Cut up to which it has read; of one kind.
-    pub cut: Cut,
+    /// Read version up to which it has read; of one kind.
+    pub read_version: ReadVersion,
     /// Principal that created it, the only one that commits for it.
     pub created_by: String,
     /// Time of its first commit.
@@ -58,7 +58,7 @@ pub struct ConsumerLag {
 impl Consumer {
     /// Kind of events that it follows.
     pub fn kind(&self) -> Option<Kind> {
-        self.cut.kinds.first().copied()
+        self.read_version.kinds.first().copied()
     }
 
     fn from_item(item: &Item) -> Result<Self> {
@@ -67,10 +67,11 @@ impl Consumer {
             let time = Timestamp::from_micros(item.int(name)?);
             time.ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
         };
-        let cut = item.text("cut")?.parse();
+        let read_version = item.text("read_version")?.parse();
         Ok(Self {
             name: item.key.sk.clone(),
-            cut: cut.map_err(|error: Error| item.corrupt(format_args!("`cut`: {error}")))?,
+            read_version: read_version
+                .map_err(|error: Error| item.corrupt(format_args!("`read_version`: {error}")))?,
             created_by: item.text("created_by")?.to_owned(),
             created_at: time("created_at")?,
             committed_at: time("committed_at")?,
@@ -78,16 +79,16 @@ impl Consumer {
     }
 
     fn to_item(&self) -> Result<Item> {
-        let cut = self.cut.to_string();
-        if cut.len() > MAX_CUT_BYTES {
+        let read_version = self.read_version.to_string();
+        if read_version.len() > MAX_READ_VERSION_BYTES {
             return Err(Error::too_large(format!(
-                "the cut has {} letters, and a consumer keeps {MAX_CUT_BYTES}; follow from a later day on",
-                cut.len()
+                "the read version has {} letters, and a consumer keeps {MAX_READ_VERSION_BYTES}; follow from a later day on",
+                read_version.len()
             )));
         }
-        Ok(Item::new(key::consumer(&self.cut.workspace, &self.name))
+        Ok(Item::new(key::consumer(&self.read_version.workspace, &self.name))
             .with("v", ITEM_VERSION)
-            .with("cut", cut)
+            .with("read_version", read_version)
             .with("created_by", self.created_by.as_str())
             .with("created_at", self.created_at.micros())
             .with("committed_at", self.committed_at.micros()))
@@ -139,21 +140,32 @@ impl Catalog {
         items.iter().map(Consumer::from_item).collect()
     }
 
-    /// Records that a consumer has read everything in a cut; the first commit creates it, and it belongs to the committer. It
+    /// Records that a consumer has read everything in a read version; the first commit creates it, and it belongs to the committer. It
     /// never goes back: segments committed before, or by another process of the same name, stay read. Returns its state after the
     /// commit.
     ///
     /// # Errors
-    /// `Invalid`, when the name is not valid, or the cut is of another workspace or not of one kind; `Conflict`, when the
-    /// consumer follows another kind or belongs to another principal, or there are too many; `TooLarge`, when the cut is; those
+    /// `Invalid`, when the name is not valid, or the read version is of another workspace or not of one kind; `Conflict`, when the
+    /// consumer follows another kind or belongs to another principal, or there are too many; `TooLarge`, when the read version is; those
     /// of the table.
-    pub async fn commit(&self, workspace: &Id, name: &str, cut: &Cut, now: Timestamp) -> Result<Consumer> {
+    pub async fn commit(
+        &self,
+        workspace: &Id,
+        name: &str,
+        read_version: &ReadVersion,
+        now: Timestamp,
+    ) -> Result<Consumer> {
         check_name(name)?;
-        if cut.workspace != *workspace {
-            return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
+        if read_version.workspace != *workspace {
+            return Err(Error::invalid(format!(
+                "the read version is of the workspace {}",
+                read_version.workspace
+            )));
         }
-        if cut.kinds.len() != 1 {
-            return Err(Error::invalid("the cut is not of one kind of events, as those of following are"));
+        if read_version.kinds.len() != 1 {
+            return Err(Error::invalid(
+                "the read version is not of one kind of events, as those of following are",
+            ));
         }
         let (key, author) = (key::consumer(workspace, name), audit::current());
         update(&*self.table, &key, Policy::of(&"a consumer"), async |stored| {
@@ -161,18 +173,18 @@ impl Catalog {
             let consumer = match stored {
                 None => {
                     self.check_room(workspace, &author).await?;
-                    let (name, cut) = (name.to_owned(), cut.clone());
+                    let (name, read_version) = (name.to_owned(), read_version.clone());
                     let created_by = author.principal.clone();
-                    Consumer { name, cut, created_by, created_at: now, committed_at: now }
+                    Consumer { name, read_version, created_by, created_at: now, committed_at: now }
                 }
-                Some(stored) if stored.cut.kinds != cut.kinds => {
+                Some(stored) if stored.read_version.kinds != read_version.kinds => {
                     let kind = stored.kind().map_or("something else", Kind::name);
                     return Err(Error::conflict(format!("the consumer `{name}` follows {kind}")));
                 }
                 Some(stored) => {
                     let stored = stored.of(&author)?;
                     let committed_at = stored.committed_at.max(now);
-                    Consumer { cut: stored.cut.and(cut)?, committed_at, ..stored }
+                    Consumer { read_version: stored.read_version.and(read_version)?, committed_at, ..stored }
                 }
             };
             Ok(Change::Put(consumer.to_item()?, consumer))
@@ -224,8 +236,8 @@ impl Catalog {
             let Some(kind) = consumer.kind() else { continue };
             let known = known
                 .entry(kind)
-                .or_insert_with(|| Known::new(&consumer.cut.workspace, kind, BTreeMap::new()));
-            for (log, seq) in &consumer.cut.heads {
+                .or_insert_with(|| Known::new(&consumer.read_version.workspace, kind, BTreeMap::new()));
+            for (log, seq) in &consumer.read_version.heads {
                 known.note(log.clone(), *seq);
             }
         }
@@ -270,10 +282,10 @@ type Unread = (LogId, u64);
 
 /// Stretches that a consumer has not read, with the number of their segments.
 fn unread(consumer: &Consumer, known: &Known) -> Vec<(Unread, u64)> {
-    let cut = &consumer.cut;
-    let logs = known.heads().iter().filter(|(log, _)| log.day >= cut.window.from());
+    let read_version = &consumer.read_version;
+    let logs = known.heads().iter().filter(|(log, _)| log.day >= read_version.window.from());
     let behind = logs.filter_map(|(log, seq)| {
-        let read = cut.heads.get(log).copied().unwrap_or_default();
+        let read = read_version.heads.get(log).copied().unwrap_or_default();
         (*seq > read).then(|| ((log.clone(), read), seq - read))
     });
     behind.collect()
@@ -292,14 +304,15 @@ mod tests {
         let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let day: Day = "2026-06-01".parse().unwrap();
         let log = LogId { workspace: workspace.clone(), day, kind: Kind::Outcomes, lane: 2 };
-        let mut cut = Cut::begin(&workspace, Kind::Outcomes, day);
-        cut.heads.insert(log, 7);
+        let mut read_version = ReadVersion::begin(&workspace, Kind::Outcomes, day);
+        read_version.heads.insert(log, 7);
         let created_by = "system:billing".to_owned();
-        let consumer = Consumer { name: "billing".into(), cut, created_by, created_at: at, committed_at: at };
+        let consumer =
+            Consumer { name: "billing".into(), read_version, created_by, created_at: at, committed_at: at };
         let stored = Item::new(key::consumer(&workspace, "billing"))
             .with("v", 1)
             .with("ver", 5)
-            .with("cut", "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1b6wQIA___d8t__39wBAW8BAG8CBwC6V48S")
+            .with("read_version", "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1b6wQIA___d8t__39wBAW8BAG8CBwC6V48S")
             .with("created_by", "system:billing")
             .with("created_at", 1_781_049_600_000_000)
             .with("committed_at", 1_781_049_600_000_000);

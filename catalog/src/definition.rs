@@ -2,7 +2,7 @@
 //! is the positive one, and from which score on a prediction is taken as positive.
 //!
 //! A definition is a release event. The first of a release is that of its model when it was registered, and
-//! holds from the beginning; a `define` event changes the fields that it names, from a day on. A figure of day D, as
+//! holds from the beginning; a `define` event changes the fields that it names, from a day on. A metric of day D, as
 //! of T, uses the changes with `effective_from` <= D that were appended by T, one after the other in the order of
 //! these days, and for one day in the order of the log (days of `released_at`, within a day the log's own order). So a
 //! threshold from the first of June on holds until a change from a later day names the threshold, whatever else
@@ -35,7 +35,7 @@ pub const DEFINED: &str = "def";
 /// The attribute of a model with the day from which the last change of each field holds.
 const NAMED: &str = "named";
 
-/// From so many of them on, those of custom figures that were taken away are forgotten.
+/// From so many of them on, those of custom metrics that were taken away are forgotten.
 const MAX_NAMED: usize = 100;
 
 /// Version of the items.
@@ -407,8 +407,9 @@ impl Catalog {
             after.definition = Definition { from: None, ..change.on(&model.definition) };
             after.named.extend(change.names().into_iter().filter_map(|name| Some((name, change.from?))));
             if after.named.len() > MAX_NAMED {
-                let is_known = |name: &str| after.definition.figures.iter().any(|figure| figure.name == name);
-                after.named.retain(|name, _| name.strip_prefix("figures.").is_none_or(is_known));
+                let is_known =
+                    |name: &str| after.definition.custom_metrics.iter().any(|metric| metric.name == name);
+                after.named.retain(|name, _| name.strip_prefix("metrics.").is_none_or(is_known));
             }
             if after == *model {
                 return Ok(());

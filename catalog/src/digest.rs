@@ -1,5 +1,5 @@
 //! Digests of a workspace or a model for its followers: the events of the last days, the live releases and their quality, alerts that
-//! fired and comparisons that were decided. A digest is read from stored counters, evaluations, crossings and happenings; no event
+//! fired and comparisons that were decided. A digest is read from stored counters, evaluations, transitions and happenings; no event
 //! is read.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
-use fold::{Windowed, alert::Crossing};
+use fold::{Windowed, alert::Transition};
 use futures::future::try_join_all;
 use log::{
     active::of_active,
@@ -98,7 +98,7 @@ pub struct LiveRelease {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FiredAlert {
-    /// Id of the crossing.
+    /// Id of the transition.
     pub id: String,
     /// Name of the rule.
     pub rule: String,
@@ -413,7 +413,7 @@ impl Catalog {
     }
 
     /// Reads the digest of a workspace that ends with the day `last`; `None`, when there is no such workspace. It reads the
-    /// workspace, its settings, rules and live releases, its releases, the evaluations of 14 days, counters, crossings, and
+    /// workspace, its settings, rules and live releases, its releases, the evaluations of 14 days, counters, transitions, and
     /// happenings.
     ///
     /// # Errors
@@ -592,10 +592,22 @@ impl Catalog {
             }
         };
         let mut fired = Vec::new();
-        for crossed in self.crossings(workspace, first, now.day(), MAX_LISTED).await? {
-            if crossed.crossing == Crossing::Fires && crossed.at >= since {
-                let (id, model, day, at) = (crossed.id, model_of(&crossed.rule), crossed.day, crossed.at);
-                fired.push(FiredAlert { id, rule: crossed.rule, model, day, at, text: crossed.text });
+        for rule_transition in self.transitions(workspace, first, now.day(), MAX_LISTED).await? {
+            if rule_transition.transition == Transition::Fires && rule_transition.at >= since {
+                let (id, model, day, at) = (
+                    rule_transition.id,
+                    model_of(&rule_transition.rule),
+                    rule_transition.day,
+                    rule_transition.at,
+                );
+                fired.push(FiredAlert {
+                    id,
+                    rule: rule_transition.rule,
+                    model,
+                    day,
+                    at,
+                    text: rule_transition.text,
+                });
             }
         }
         fired.sort_by(|a, b| (b.at, &a.id).cmp(&(a.at, &b.id)));

@@ -181,7 +181,7 @@ fn check_keys(keys: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a reason that is empty, too long, or contains a key: it stays, also in the audit trail, which nobody can change.
+/// Refuses a reason that is empty, too long, or contains a key: it stays, also in the audit log, which nobody can change.
 fn check_reason(reason: &str, keys: &[String]) -> Result<()> {
     if reason.trim().is_empty() || reason.len() > MAX_REASON_BYTES {
         return Err(Error::invalid(format!("the reason has 1 to {MAX_REASON_BYTES} bytes, and says why")));

@@ -1,4 +1,4 @@
-//! Follows: each is an item of the user, and all of them stand together in `GSI1`; in the index `board` the follows of one thing
+//! Follows: each is an item of the user, and all of them stand together in `GSI1`; in the index `leaderboard` the follows of one thing
 //! are sorted by the time at which they began. The number of followers is counted on the followed thing, in the transaction that
 //! writes the follow.
 

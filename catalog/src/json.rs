@@ -1,6 +1,6 @@
 //! Entities as JSON.
 
-use event::{CustomFigure, Definition, Error, Result, Said, Timestamp, Window};
+use event::{CustomMetric, Definition, Error, Result, Said, Timestamp, Window};
 use log::key::{Counted, EntityId, EntityKind, Followed};
 use serde_json::{Map, Value, json};
 use table::item::Number;
@@ -75,7 +75,7 @@ const OF_SNAPSHOT: [&str; 16] = [
     "as_of",
     "rows",
     "digest",
-    "cut",
+    "read_version",
 ];
 
 fn snapshot_parts(content: &SnapshotContent, value: &mut Value) {
@@ -88,7 +88,7 @@ fn snapshot_parts(content: &SnapshotContent, value: &mut Value) {
         ("as_of", json!(content.as_of.to_string())),
         ("rows", json!(content.rows)),
         ("digest", json!(content.digest)),
-        ("cut", json!(content.cut().ok().map(|cut| cut.to_string()))),
+        ("read_version", json!(content.read_version().ok().map(|read_version| read_version.to_string()))),
     ] {
         value[name] = part;
     }
@@ -120,7 +120,7 @@ pub fn any(any: &AnyEntity) -> Value {
     value
 }
 
-/// Definition by its fields: the splits as a list, the figures by name, numbers as they are.
+/// Definition by its fields: the splits as a list, the metrics by name, numbers as they are.
 pub fn definition(of: &Definition) -> Map<String, Value> {
     let said = of.said().into_iter().map(|(name, said)| {
         let value = match said {
@@ -128,7 +128,7 @@ pub fn definition(of: &Definition) -> Map<String, Value> {
             Said::Text(_) if name == "splits" => {
                 of.splits.iter().map(|split| json!(split.to_string())).collect()
             }
-            Said::Text(_) if name == "figures" => json!(CustomFigure::texts(&of.figures)),
+            Said::Text(_) if name == "custom_metrics" => json!(CustomMetric::texts(&of.custom_metrics)),
             Said::Text(text) => text.into(),
         };
         (name.to_owned(), value)
@@ -301,8 +301,8 @@ pub fn workspace_page(page: &WorkspacePage, names: &Names) -> Value {
     });
     let configurations = page.configurations.iter().map(|one| own(AnyEntity::Configuration(one.clone())));
     let snapshots = page.snapshots.iter().map(|one| {
-        // Leaves the cut out: it is long, and there may be many.
-        let content = SnapshotContent { cut: Vec::new(), ..one.content.clone() };
+        // Leaves the read version out: it is long, and there may be many.
+        let content = SnapshotContent { read_version: Vec::new(), ..one.content.clone() };
         own(AnyEntity::Snapshot(Snapshot { content, ..one.clone() }))
     });
     let mut value = own(AnyEntity::Workspace(page.workspace.clone()));

@@ -30,7 +30,6 @@ mod address;
 mod adopt;
 mod alert;
 pub mod attributes;
-mod board;
 mod cached;
 mod challenges;
 mod change;
@@ -50,6 +49,7 @@ mod follow;
 pub mod http;
 pub mod json;
 mod lanes;
+mod leaderboard;
 mod list;
 mod live;
 mod live_spans;
@@ -87,13 +87,12 @@ use table::{Index, Query, Table, query_all};
 pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use alert::{
-    AlertRule, AlertRuleBody, Alerts, CrossedRule, Delivery, DeliveryState, FiredBy, Judged, Lags,
-    MAX_ALERT_RULES, MAX_DELAY_DAYS, MAX_LISTED, MAX_REFERENCE_DAYS, MAX_TEST_DAYS, MAX_WEBHOOKS, Posted,
-    Posting, Scope as AlertScope, Watched, Webhook, WebhookFormat, check_webhook_url, digest_source,
+    AlertRule, AlertRuleBody, Alerts, Delivery, DeliveryState, FiredBy, Judged, Lags, MAX_ALERT_RULES,
+    MAX_DELAY_DAYS, MAX_LISTED, MAX_REFERENCE_DAYS, MAX_TEST_DAYS, MAX_WEBHOOKS, Posted, Posting,
+    RuleTransition, Scope as AlertScope, Watched, Webhook, WebhookFormat, check_webhook_url, digest_source,
     judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
-pub use board::{MAX_BOARD, Ranked, RankedRelease};
 pub use cached::Cached;
 pub use challenges::{Challenge, Challenges, Decision, MAX_CHALLENGES};
 pub use change::Patch;
@@ -118,6 +117,7 @@ pub use feed::{
 pub use first::First;
 pub use follow::{Digest, Follow, Followers, MAX_FOLLOWS};
 pub use lanes::Lanes;
+pub use leaderboard::{MAX_LEADERBOARD, Ranked, RankedRelease};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
 pub use live_spans::LiveSpans;
@@ -157,11 +157,11 @@ pub use run::{
 };
 pub use secret::{MAX_SECRETS, Secrets, parse_secret};
 pub use service::Service;
-pub use settings::{BOARD_DAYS, BOARD_MIN_N, MAX_BOARD_DAYS, PrimaryMetric, Settings};
+pub use settings::{LEADERBOARD_DAYS, LEADERBOARD_MIN_N, MAX_LEADERBOARD_DAYS, PrimaryMetric, Settings};
 pub use sight::Sight;
 pub use snapshot::{
-    MAX_SNAPSHOT_CUT_BYTES, MAX_SNAPSHOT_WORDS_BYTES, MAX_SNAPSHOTS, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot,
-    SnapshotContent,
+    MAX_SNAPSHOT_READ_VERSION_BYTES, MAX_SNAPSHOT_WORDS_BYTES, MAX_SNAPSHOTS, SNAPSHOT_WORDS, SNAPSHOTS_OF,
+    Snapshot, SnapshotContent,
 };
 
 /// The catalog in a table.
@@ -172,7 +172,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog in `table`. Each change of it is recorded in the audit trail ([`log::audit`]).
+    /// The catalog in `table`. Each change of it is recorded in the audit log ([`log::audit`]).
     pub fn new(table: Arc<dyn Table>) -> Self {
         let table = Audited::shared(table);
         Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }

@@ -59,7 +59,7 @@ pub const OPTIONAL: [&str; 13] = [
     "snapshot",
     "author",
     "baselines",
-    "cut",
+    "read_version",
 ];
 
 /// Filter of entities, and size of a page.

@@ -71,10 +71,10 @@ impl Catalog {
     ///
     /// # Errors
     /// Errors of the table.
-    pub async fn name_models(&self, workspace: &Id, board: &mut [RankedRelease]) -> Result<()> {
-        let models = board.iter().map(|of| EntityId::Model(workspace.clone(), of.model_id.clone()));
+    pub async fn name_models(&self, workspace: &Id, leaderboard: &mut [RankedRelease]) -> Result<()> {
+        let models = leaderboard.iter().map(|of| EntityId::Model(workspace.clone(), of.model_id.clone()));
         let names = self.names(models).await?;
-        for of in board {
+        for of in leaderboard {
             if let Some(name) = names.get(&of.model_id) {
                 of.model.clone_from(name);
             }

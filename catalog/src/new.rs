@@ -59,8 +59,8 @@ pub struct NewModel {
     pub interval_level: Option<f64>,
     /// Splits by which evaluations are stored.
     pub splits: Option<Vec<String>>,
-    /// Figures of its own: expressions by name.
-    pub figures: Option<BTreeMap<String, Option<String>>>,
+    /// Metrics of its own: expressions by name.
+    pub custom_metrics: Option<BTreeMap<String, Option<String>>>,
     /// Attributes that people give to it.
     pub attributes: Attributes,
 }
@@ -226,14 +226,14 @@ impl NewModel {
     /// # Errors
     /// Errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
-        let Self { positive_label, threshold, costs, interval_level, splits, figures, .. } = self;
+        let Self { positive_label, threshold, costs, interval_level, splits, custom_metrics, .. } = self;
         let new = NewDefinition {
             positive_label,
             threshold,
             costs,
             interval_level,
             splits,
-            figures,
+            custom_metrics,
             ..Default::default()
         };
         let definition = new.first(&self.task)?;

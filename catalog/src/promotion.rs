@@ -1,6 +1,6 @@
 //! Promotion gates: conditions that a release of a model must pass before it is made live.
 //!
-//! They stand with their model, in its item. The judgement is a pure function of [`Evidence`]: of figures, which another room
+//! They stand with their model, in its item. The judgement is a pure function of [`Evidence`]: of metrics, which another room
 //! reads, and of approvals, which stand with the release, in its item. A release is judged once, at the request to make it live,
 //! by the evidence of that time.
 
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use super::{MAX_DELAY_DAYS, PrimaryMetric, last_whole_day};
 use event::{Error, Result, Timestamp, Window, id::check_name};
-use fold::AnyFigure;
+use fold::AnyMetric;
 use log::audit::Author;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub const MAX_APPROVALS: usize = 16;
 /// Maximum bytes of the remark of an approval.
 pub const MAX_APPROVAL_NOTE_BYTES: usize = 512;
 
-/// Share of the greater figure by which two figures may differ through rounding.
+/// Share of the greater metric by which two metrics may differ through rounding.
 const ROUNDING: f64 = 1e-12;
 
 /// Attributes of the items of a model and of a release.
@@ -57,13 +57,13 @@ pub struct PromotionGatesBody {
     /// Minimum number of judged predictions of the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_n: Option<u64>,
-    /// Figure that must be as good as that of the live release.
+    /// Metric that must be as good as that of the live release.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure: Option<String>,
-    /// Direction in which the figure is better, `max` or `min`, if it does not follow from the figure.
+    pub metric: Option<String>,
+    /// Direction in which the metric is better, `max` or `min`, if it does not follow from the metric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
-    /// Amount by which the figure may be worse.
+    /// Amount by which the metric may be worse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
     /// Minimum share judged of the predictions that will be judged in the end.
@@ -93,10 +93,10 @@ pub struct PromotionGates {
     pub second_person: bool,
 }
 
-/// Figure that must be as good as that of the live release, but for a margin.
+/// Metric that must be as good as that of the live release, but for a margin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgainstChampion {
-    /// Figure and its better direction.
+    /// Metric and its better direction.
     pub metric: PrimaryMetric,
     /// Amount by which it may be worse; 0 or more.
     pub margin: f64,
@@ -107,7 +107,7 @@ pub struct AgainstChampion {
 pub struct Approval {
     /// Environment of the approval.
     pub environment: String,
-    /// Principal who approved, as named in the audit trail.
+    /// Principal who approved, as named in the audit log.
     pub principal: String,
     /// Time of the approval.
     pub at: Timestamp,
@@ -124,8 +124,8 @@ pub struct ToMeasure {
     pub release: String,
     /// Name of the live release, if there is one.
     pub champion: Option<String>,
-    /// Figure of both, if one is needed.
-    pub figure: Option<AnyFigure>,
+    /// Metric of both, if one is needed.
+    pub metric: Option<AnyMetric>,
     /// True if completeness is needed.
     pub is_of_completeness: bool,
 }
@@ -135,9 +135,9 @@ pub struct ToMeasure {
 pub struct Measured {
     /// Number of judged predictions of the release.
     pub judged: u64,
-    /// Figure of the release, if it is defined.
+    /// Metric of the release, if it is defined.
     pub value: Option<f64>,
-    /// Figure of the live release, if it is defined.
+    /// Metric of the live release, if it is defined.
     pub of_champion: Option<f64>,
     /// Share judged of the predictions of the release that will be judged in the end; `None`, if it is not known yet.
     pub completeness: Option<f64>,
@@ -205,8 +205,8 @@ pub const GATE_KINDS: [GateKind; 4] = [
         fails: few,
     },
     GateKind {
-        name: "figure",
-        says: "this figure is as good as that of the live release, or worse by the margin at most; it passes where none is live",
+        name: "metric",
+        says: "this metric is as good as that of the live release, or worse by the margin at most; it passes where none is live",
         is_declared: |gates| gates.champion.is_some(),
         fails: worse,
     },
@@ -313,14 +313,14 @@ impl PromotionGates {
         for name in &body.environments {
             check_name(name).map_err(|error| Error::invalid(format!("environments: {error}")))?;
         }
-        let metric = PrimaryMetric::parse(body.figure.as_deref(), body.direction.as_deref())
-            .map_err(|error| Error::invalid(format!("figure: {error}")))?;
+        let metric = PrimaryMetric::parse(body.metric.as_deref(), body.direction.as_deref())
+            .map_err(|error| Error::invalid(format!("metric: {error}")))?;
         let margin = body.margin.unwrap_or_default();
         let champion = match metric {
             Some(metric) if (0.0..=1e15).contains(&margin) => Some(AgainstChampion { metric, margin }),
             Some(_) => return Err(Error::invalid(format!("margin: {margin} is not a number from 0 on"))),
             None if body.margin.is_some() => {
-                return Err(Error::invalid("margin: it is of a figure; name that as well"));
+                return Err(Error::invalid("margin: it is of a metric; name that as well"));
             }
             None => None,
         };
@@ -353,7 +353,7 @@ impl PromotionGates {
             delay: Some(self.delay_days).filter(|days| *days > 0),
             environments: self.environments.iter().cloned().collect(),
             min_n: self.min_n,
-            figure: champion.map(|of| of.metric.metric.name().to_owned()),
+            metric: champion.map(|of| of.metric.metric.name().to_owned()),
             direction: champion.map(|of| of.metric.direction.name().to_owned()),
             margin: champion.map(|of| of.margin),
             completeness: self.completeness,
@@ -367,7 +367,7 @@ impl PromotionGates {
     }
 
     /// Returns whether anything must be read of the events to judge a release.
-    pub fn need_figures(&self) -> bool {
+    pub fn need_metrics(&self) -> bool {
         self.min_n.is_some() || self.champion.is_some() || self.completeness.is_some()
     }
 

@@ -1,9 +1,9 @@
-//! The last days of a workspace, from the latest one backwards, and the numbers of each from which figures are read.
+//! The last days of a workspace, from the latest one backwards, and the numbers of each from which metrics are read.
 
 use event::{Day, Error, Id, Result, Timestamp};
 use fold::{
-    AnyFigure, Evaluation, Windowed,
-    rollup::{Metric, Part, Series},
+    AnyMetric, Evaluation, Windowed,
+    rollup::{LoggedMetricRollup, Part, Series},
 };
 use log::{
     evaluated::{self, At, Found},
@@ -28,13 +28,13 @@ pub struct Recent<'a> {
     day: Day,
 }
 
-/// Numbers of a day from which figures are read.
+/// Numbers of a day from which metrics are read.
 #[derive(Clone, Debug)]
 pub enum DayNumbers {
     /// Evaluation of its predictions.
     Judged(Evaluation),
     /// Logged metric.
-    Logged(Box<Metric>),
+    Logged(Box<LoggedMetricRollup>),
 }
 
 impl<'a> Recent<'a> {
@@ -70,12 +70,12 @@ impl<'a> Recent<'a> {
         evaluation(self.table, self.at(day)).await
     }
 
-    /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
+    /// Loads the numbers from which a metric of a day is read; `None`, when there are none.
     ///
     /// # Errors
     /// Errors of the table; `Corrupt`, when it cannot be read.
-    pub(crate) async fn numbers(&self, day: Day, figure: &AnyFigure) -> Result<Option<DayNumbers>> {
-        DayNumbers::load(self.table, self.at(day), figure).await
+    pub(crate) async fn numbers(&self, day: Day, metric: &AnyMetric) -> Result<Option<DayNumbers>> {
+        DayNumbers::load(self.table, self.at(day), metric).await
     }
 
     fn at(&self, day: Day) -> At<'_> {
@@ -98,12 +98,12 @@ async fn evaluation(table: &dyn Table, at: At<'_>) -> Result<Option<Evaluation>>
 }
 
 impl DayNumbers {
-    /// Loads the numbers from which a figure of a day is read; `None`, when there are none.
+    /// Loads the numbers from which a metric of a day is read; `None`, when there are none.
     ///
     /// # Errors
     /// Errors of the table; `Corrupt`, when it cannot be read.
-    pub async fn load(table: &dyn Table, at: At<'_>, figure: &AnyFigure) -> Result<Option<Self>> {
-        let Some(logged) = figure.logged() else {
+    pub async fn load(table: &dyn Table, at: At<'_>, metric: &AnyMetric) -> Result<Option<Self>> {
+        let Some(logged) = metric.logged() else {
             return Ok(evaluation(table, at).await?.map(Self::Judged));
         };
         let breakdown = key::Breakdown::of(key::By::Metric, logged.metric());
@@ -125,7 +125,7 @@ impl DayNumbers {
         }
     }
 
-    /// Adds the day of a release to a window of a figure.
+    /// Adds the day of a release to a window of a metric.
     pub fn add_to(&self, release: &str, window: &mut Windowed) {
         match self {
             Self::Judged(evaluation) => {
@@ -135,9 +135,9 @@ impl DayNumbers {
         }
     }
 
-    /// Figure of a release on the day.
-    pub fn window(&self, release: &str, figure: &AnyFigure) -> Windowed {
-        let mut window = Windowed::new(figure.clone());
+    /// Metric of a release on the day.
+    pub fn window(&self, release: &str, metric: &AnyMetric) -> Windowed {
+        let mut window = Windowed::new(metric.clone());
         self.add_to(release, &mut window);
         window
     }

@@ -1,4 +1,4 @@
-//! What a release is made of. It is immutable: events name a release by its name, and its figures mean
+//! What a release is made of. It is immutable: events name a release by its name, and its metrics mean
 //! something only while what it was made of stays what it was.
 
 mod baseline;
@@ -52,7 +52,7 @@ pub struct Release {
     pub environment: Option<String>,
     /// Where it comes from.
     pub details: Box<ReleaseDetails>,
-    /// Principal that created it, as in the audit trail.
+    /// Principal that created it, as in the audit log.
     pub created_by: String,
     /// Who approves that it is live, and where; the latest last.
     pub approvals: Vec<Approval>,

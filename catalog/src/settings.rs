@@ -2,7 +2,7 @@
 //! unregistered releases.
 
 use event::{Error, Id, Result, Timestamp};
-use fold::{AnyFigure, figure::Direction};
+use fold::{AnyMetric, metric::Direction};
 use log::key;
 use table::{Change, Item, Policy, update};
 
@@ -14,9 +14,9 @@ const ITEM_VERSION: i64 = 1;
 /// Metric by which releases are ranked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryMetric {
-    /// Figure of the metric.
-    pub metric: AnyFigure,
-    /// Better direction of the figure.
+    /// Metric of the metric.
+    pub metric: AnyMetric,
+    /// Better direction of the metric.
     pub direction: Direction,
 }
 
@@ -33,7 +33,7 @@ impl PrimaryMetric {
             }
             (Some(metric), direction) => {
                 let direction = direction.map(Direction::parse).transpose()?;
-                let (metric, direction) = AnyFigure::to_rank_by(metric, direction)?;
+                let (metric, direction) = AnyMetric::to_rank_by(metric, direction)?;
                 Ok(Some(Self { metric, direction }))
             }
         }
@@ -57,42 +57,44 @@ pub struct Settings {
     pub accept_unknown_releases: bool,
     /// Name of the model of such releases; the only one of the workspace when `None`.
     pub model_of_unknown: Option<String>,
-    /// Number of days over which releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
-    pub board_days: Option<u32>,
-    /// Judged predictions that a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and 1 for a logged metric.
-    pub board_min_n: Option<u32>,
+    /// Number of days over which releases are ranked, 1 to [`MAX_LEADERBOARD_DAYS`]; [`LEADERBOARD_DAYS`] when `None`.
+    pub leaderboard_days: Option<u32>,
+    /// Judged predictions that a release must have to be ranked; [`LEADERBOARD_MIN_N`] when `None`, and 1 for a logged metric.
+    pub leaderboard_min_n: Option<u32>,
     /// Days that must pass after a day before releases are ranked over it, up to [`MAX_DELAY_DAYS`]; with `None` the present day
     /// counts too.
-    pub board_delay: Option<u32>,
+    pub leaderboard_delay: Option<u32>,
     ver: i64,
 }
 
 /// Default number of days over which releases are ranked.
-pub const BOARD_DAYS: u32 = 7;
+pub const LEADERBOARD_DAYS: u32 = 7;
 
 /// Maximum number of days over which releases are ranked.
-pub const MAX_BOARD_DAYS: u32 = 31;
+pub const MAX_LEADERBOARD_DAYS: u32 = 31;
 
 /// Default number of judged predictions that a release must have to be ranked.
-pub const BOARD_MIN_N: u32 = 30;
+pub const LEADERBOARD_MIN_N: u32 = 30;
 
 impl Settings {
     /// Number of days over which releases are ranked.
     pub fn days(&self) -> u32 {
-        self.board_days.unwrap_or(BOARD_DAYS).clamp(1, MAX_BOARD_DAYS)
+        self.leaderboard_days.unwrap_or(LEADERBOARD_DAYS).clamp(1, MAX_LEADERBOARD_DAYS)
     }
 
     /// Number of judged predictions that a release must have to be ranked by the primary metric.
     pub fn min_n(&self) -> u64 {
         let primary = self.primary_metric.as_ref();
-        primary.map_or(self.board_min_n.unwrap_or(BOARD_MIN_N).into(), |of| self.min_n_of(&of.metric))
+        primary.map_or(self.leaderboard_min_n.unwrap_or(LEADERBOARD_MIN_N).into(), |of| {
+            self.min_n_of(&of.metric)
+        })
     }
 
-    /// Number of judged predictions that a release must have to be ranked by a figure. An observation of a logged metric may
+    /// Number of judged predictions that a release must have to be ranked by a metric. An observation of a logged metric may
     /// stand for a whole day, so one is enough.
-    pub fn min_n_of(&self, figure: &AnyFigure) -> u64 {
-        let usual = if figure.logged().is_some() { 1 } else { BOARD_MIN_N };
-        self.board_min_n.unwrap_or(usual).into()
+    pub fn min_n_of(&self, metric: &AnyMetric) -> u64 {
+        let usual = if metric.logged().is_some() { 1 } else { LEADERBOARD_MIN_N };
+        self.leaderboard_min_n.unwrap_or(usual).into()
     }
 
     fn to_item(&self, workspace: &Id) -> Item {
@@ -105,9 +107,9 @@ impl Settings {
             None => item,
         };
         let counts = [
-            ("board_days", self.board_days),
-            ("board_min_n", self.board_min_n),
-            ("board_delay", self.board_delay),
+            ("leaderboard_days", self.leaderboard_days),
+            ("leaderboard_min_n", self.leaderboard_min_n),
+            ("leaderboard_delay", self.leaderboard_delay),
         ];
         let item = counts.into_iter().fold(item, |item, (name, count)| match count {
             Some(count) => item.with(name, i64::from(count)),
@@ -125,7 +127,7 @@ impl Settings {
         item.check_version(ITEM_VERSION)?;
         let primary = |name: &str| {
             let direction = Direction::parse(item.text("direction")?)?;
-            let (metric, direction) = AnyFigure::to_rank_by(name, Some(direction))?;
+            let (metric, direction) = AnyMetric::to_rank_by(name, Some(direction))?;
             Ok::<_, Error>(PrimaryMetric { metric, direction })
         };
         let count = |name: &str| match item.attributes.contains_key(name) {
@@ -136,9 +138,9 @@ impl Settings {
             primary_metric: item.optional_text("primary_metric").map(primary).transpose()?,
             accept_unknown_releases: item.int("accept_unknown_releases")? != 0,
             model_of_unknown: item.optional_text("model_of_unknown").map(str::to_owned),
-            board_days: count("board_days")?,
-            board_min_n: count("board_min_n")?,
-            board_delay: count("board_delay")?,
+            leaderboard_days: count("leaderboard_days")?,
+            leaderboard_min_n: count("leaderboard_min_n")?,
+            leaderboard_delay: count("leaderboard_delay")?,
             ver: item.int("ver")?,
         })
     }
@@ -177,10 +179,12 @@ impl Catalog {
             {
                 return Err(Error::not_found(format!("there is no model `{model}` in this workspace")));
             }
-            if wanted.board_days.is_some_and(|days| !(1..=MAX_BOARD_DAYS).contains(&days)) {
-                return Err(Error::invalid(format!("releases are ranked over 1 to {MAX_BOARD_DAYS} days")));
+            if wanted.leaderboard_days.is_some_and(|days| !(1..=MAX_LEADERBOARD_DAYS).contains(&days)) {
+                return Err(Error::invalid(format!(
+                    "releases are ranked over 1 to {MAX_LEADERBOARD_DAYS} days"
+                )));
             }
-            if wanted.board_delay.is_some_and(|days| days > MAX_DELAY_DAYS) {
+            if wanted.leaderboard_delay.is_some_and(|days| days > MAX_DELAY_DAYS) {
                 return Err(Error::invalid(format!(
                     "releases are ranked 0 to {MAX_DELAY_DAYS} days after a day"
                 )));

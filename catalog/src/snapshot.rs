@@ -1,6 +1,6 @@
 //! Snapshots: the events of a window, kept as they were known when the snapshot was made.
 //!
-//! A snapshot holds no events. It names them: what was asked for, and the cut that it was read from. The days that the cut
+//! A snapshot holds no events. It names them: what was asked for, and the read version that it was read from. The days that the read version
 //! reads are pinned in the transaction that creates the snapshot, and unpinned in the one that deletes it. So as long as
 //! the snapshot is there, the same rows are read by it, and their digest tells whether they are.
 
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
 use log::{
-    cut::Cut,
     key,
     layout::{self, LAYOUT},
+    read_version::ReadVersion,
 };
 use table::{Condition, Item, Write, item::Value};
 
@@ -19,13 +19,13 @@ use super::{AnyEntity, Catalog, Entity, Retention};
 /// The most snapshots of a workspace.
 pub const MAX_SNAPSHOTS: usize = 200;
 
-/// The most bytes in the cut of a snapshot.
-pub const MAX_SNAPSHOT_CUT_BYTES: usize = 32 * 1024;
+/// The most bytes in the read version of a snapshot.
+pub const MAX_SNAPSHOT_READ_VERSION_BYTES: usize = 32 * 1024;
 
 /// The most bytes in what a snapshot was asked for, with the names of its columns.
 pub const MAX_SNAPSHOT_WORDS_BYTES: usize = 14 * 1024;
 
-/// What snapshots are of: what has rows that a cut gives again. The first is what one is of that does not say.
+/// What snapshots are of: what has rows that a read version gives again. The first is what one is of that does not say.
 pub const SNAPSHOTS_OF: [&str; 5] = ["predictions", "outcomes", "metrics", "releases", "joined"];
 
 /// The words by which the rows of a snapshot are asked for, beside what they are of: those of a query.
@@ -64,8 +64,8 @@ pub struct SnapshotContent {
     pub rows: u64,
     /// The digest of the rows.
     pub digest: String,
-    /// What they are read from, as [`Cut::to_bytes`] writes it. It may be left out of a list, and is empty then.
-    pub cut: Vec<u8>,
+    /// What they are read from, as [`ReadVersion::to_bytes`] writes it. It may be left out of a list, and is empty then.
+    pub read_version: Vec<u8>,
 }
 
 impl SnapshotContent {
@@ -74,10 +74,10 @@ impl SnapshotContent {
     /// # Errors
     /// `Invalid`, saying what is too large.
     pub fn check(&self) -> Result<()> {
-        if self.cut.len() > MAX_SNAPSHOT_CUT_BYTES {
+        if self.read_version.len() > MAX_SNAPSHOT_READ_VERSION_BYTES {
             return Err(Error::invalid(format!(
-                "a snapshot has a cut of at most {MAX_SNAPSHOT_CUT_BYTES} bytes; this one has {}: ask for fewer days",
-                self.cut.len()
+                "a snapshot has a read version of at most {MAX_SNAPSHOT_READ_VERSION_BYTES} bytes; this one has {}: ask for fewer days",
+                self.read_version.len()
             )));
         }
         let words: usize = self.words.iter().map(|(name, word)| name.len() + word.len()).sum();
@@ -93,15 +93,16 @@ impl SnapshotContent {
     /// What the rows are read from.
     ///
     /// # Errors
-    /// `Corrupt`, when it is no cut.
-    pub fn cut(&self) -> Result<Cut> {
-        Cut::from_bytes(&self.cut).map_err(|why| Error::corrupt(format!("a snapshot has no cut: {why}")))
+    /// `Corrupt`, when it is no read version.
+    pub fn read_version(&self) -> Result<ReadVersion> {
+        ReadVersion::from_bytes(&self.read_version)
+            .map_err(|why| Error::corrupt(format!("a snapshot has no read version: {why}")))
     }
 
     /// The days whose events are read, and may expire.
     fn days(&self) -> Result<BTreeSet<Day>> {
-        let cut = self.cut()?;
-        Ok(cut.heads.keys().filter(|log| log.kind != Kind::Releases).map(|log| log.day).collect())
+        let read_version = self.read_version()?;
+        Ok(read_version.heads.keys().filter(|log| log.kind != Kind::Releases).map(|log| log.day).collect())
     }
 
     pub(super) fn to_item(&self, item: Item) -> Item {
@@ -116,7 +117,7 @@ impl SnapshotContent {
             .with("as_of", self.as_of.micros())
             .with("rows", self.rows as i64)
             .with("sha256", self.digest.as_str())
-            .with("cut", self.cut.clone())
+            .with("read_version", self.read_version.clone())
     }
 
     pub(super) fn from_item(item: &Item) -> Result<Self> {
@@ -136,7 +137,11 @@ impl SnapshotContent {
             rows,
             digest: item.text("sha256")?.to_owned(),
             // A list may leave it unread.
-            cut: if item.attributes.contains_key("cut") { item.bytes("cut")?.to_vec() } else { Vec::new() },
+            read_version: if item.attributes.contains_key("read_version") {
+                item.bytes("read_version")?.to_vec()
+            } else {
+                Vec::new()
+            },
         })
     }
 }

@@ -7,14 +7,14 @@ import { waysOfGet } from './share.js';
 import { change } from './state.js';
 import { table } from './table.js';
 import { trial } from './trial.js';
-import { count, figure, instant } from './words.js';
+import { count, decimal, instant } from './words.js';
 
 const STATES = { firing: ['bad', 'fires'], pending: ['warn', 'pending'], resolved: ['good', 'resolved'], ok: ['good', 'ok'], no_data: ['none', 'no data'] };
 
 /** What a rule watches, in words. */
 export function watches(rule) {
   const tagged = rule.tag ? ` with ${rule.tag}` : '';
-  const what = rule.missing ? `no ${rule.missing}` : rule.lag ? `lag of ${rule.lag}` : rule.count ? `count of ${rule.count}${tagged}` : rule.column ? `${rule.statistic} of ${rule.column}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : `${rule.figure ?? 'a number'}${tagged}`;
+  const what = rule.missing ? `no ${rule.missing}` : rule.lag ? `lag of ${rule.lag}` : rule.count ? `count of ${rule.count}${tagged}` : rule.column ? `${rule.statistic} of ${rule.column}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : `${rule.metric ?? 'a number'}${tagged}`;
   const bound = rule.above !== undefined && rule.above !== null ? `above ${rule.above}` : rule.below !== undefined && rule.below !== null ? `below ${rule.below}` : rule.moved ? `moved by ${rule.moved} deviations` : rule.by ? `by ${rule.by}` : '';
   const whose = rule.release ? `of ${rule.release}` : rule.model ? `of what is live of ${rule.model} in ${rule.environment}` : '';
   return [what, whose, bound, rule.for > 1 && `on ${rule.for} days in a row`].filter(Boolean).join(' ');
@@ -28,9 +28,9 @@ export async function page(context) {
   const { workspace, chosen, signal, moves } = context;
   // A trial reads every day again, so it is not asked for again and again.
   if (!chosen.get('rule')) moves(['alerts', 'catalog'], EVERY);
-  const [{ rules, webhooks }, { crossings }] = await Promise.all([
+  const [{ rules, webhooks }, { transitions }] = await Promise.all([
     json(ofWorkspace(workspace, 'alert-rules'), {}, { signal }),
-    json(ofWorkspace(workspace, 'crossings'), { limit: 100 }, { signal }),
+    json(ofWorkspace(workspace, 'transitions'), { limit: 100 }, { signal }),
   ]);
   const firing = rules.filter((rule) => rule.state === 'firing');
   const sorted = [...rules].sort((a, b) => (b.state === 'firing') - (a.state === 'firing') || (a.name < b.name ? -1 : 1));
@@ -58,21 +58,21 @@ export async function page(context) {
       title: 'When they crossed',
       note: 'The latest days first; each was written down with the cut that it was judged from.',
       side: table({
-        caption: 'Crossings',
-        rows: crossings,
+        caption: 'Transitions',
+        rows: transitions,
         empty: 'No rule has begun to fire or was resolved yet.',
         columns: [
           { key: 'day', text: 'Day', shows: (row) => row.day },
           { key: 'what', text: 'What', shows: (row) => badge(row.what === 'fires' ? 'bad' : 'good', row.what) },
           { key: 'rule', text: 'Rule' },
-          { key: 'value', text: 'Value', number: true, shows: (row) => figure(row.value) },
+          { key: 'value', text: 'Value', number: true, shows: (row) => decimal(row.value) },
           { key: 'text', text: 'Says' },
           { key: 'at', text: 'Judged at', shows: (row) => instant(row.at) },
         ],
       }),
-      data: { columns: ['day', 'what', 'rule', 'value', 'measured', 'text', 'at'], rows: crossings },
-      file: `${workspace.replace('/', '-')}-crossings`,
-      ways: waysOfGet(`almanac alert events -w ${workspace}`, ofWorkspace(workspace, 'crossings')),
+      data: { columns: ['day', 'what', 'rule', 'value', 'measured', 'text', 'at'], rows: transitions },
+      file: `${workspace.replace('/', '-')}-transitions`,
+      ways: waysOfGet(`almanac alert events -w ${workspace}`, ofWorkspace(workspace, 'transitions')),
     }),
   ];
 }

@@ -7,12 +7,12 @@ import { waysOfGet } from './share.js';
 import { table } from './table.js';
 import { addDays, count, cut, instant, today } from './words.js';
 
-/** How many records of the audit trail are shown. */
+/** How many records of the audit log are shown. */
 const RECORDS = 200;
-/** How far back each look into the trail reaches, in days: each log of the days is looked at. */
+/** How far back each look into the audit log reaches, in days: each log of the days is looked at. */
 const BACK = [8, 128, 3_650];
 
-/** The latest records of the audit trail, latest first, and what is said where it has more. */
+/** The latest records of the audit log, latest first, and what is said where it has more. */
 async function latest(workspace, signal) {
   const now = today();
   let records = [];
@@ -25,7 +25,7 @@ async function latest(workspace, signal) {
 }
 
 /** The same; `null`, where who asks may not see it. */
-export async function trail(workspace, signal) {
+export async function audit_log(workspace, signal) {
   try {
     return await latest(workspace, signal);
   } catch (error) {
@@ -49,7 +49,7 @@ const EVERY = 60_000;
 export async function page({ workspace, signal, moves }) {
   moves(['catalog'], EVERY);
   const path = ofWorkspace(workspace);
-  const [all, entries, audit] = await Promise.all([json(path, { counts: true }, { signal }), history(workspace, signal), trail(workspace, signal)]);
+  const [all, entries, audit] = await Promise.all([json(path, { counts: true }, { signal }), history(workspace, signal), audit_log(workspace, signal)]);
   const file = workspace.replace('/', '-');
   return [
     h('dl', { class: 'stats' },

@@ -1,7 +1,7 @@
 // Charts as SVG: lines over days or numbers, bars, and small lines without axes. Colours are classes of the style sheet.
 
 import { fresh, h, s } from './dom.js';
-import { dayNumber, dayOf, figure, tick } from './words.js';
+import { dayNumber, dayOf, decimal, tick } from './words.js';
 
 const COLOURS = 8;
 
@@ -161,10 +161,10 @@ function reader(svg, tip, options, scale, size) {
     for (const end of ['x1', 'x2']) cursor.setAttribute(end, scale.x(x));
     cursor.setAttribute('visibility', 'visible');
     const rows = options.series.map((one, n) => [one, n, one.points.find((point) => point.x === x)]).filter(([, , point]) => point && typeof point.y === 'number');
-    const range = (point) => (typeof point.low === 'number' ? ` (${figure(point.low)} to ${figure(point.high)})` : '');
+    const range = (point) => (typeof point.low === 'number' ? ` (${decimal(point.low)} to ${decimal(point.high)})` : '');
     tip.replaceChildren(
-      h('strong', null, options.days ? dayOf(Math.round(x)) : (options.at ?? figure)(x)),
-      ...rows.slice(0, 12).map(([one, n, point]) => h('div', { class: 'tip-row' }, h('span', { class: `swatch ${colour(one.colour ?? n)}` }), h('bdi', { class: 'tip-name' }, one.name), h('span', { class: 'number' }, `${figure(point.y)}${range(point)}`), point.note && h('span', { class: 'quiet' }, point.note))),
+      h('strong', null, options.days ? dayOf(Math.round(x)) : (options.at ?? metric)(x)),
+      ...rows.slice(0, 12).map(([one, n, point]) => h('div', { class: 'tip-row' }, h('span', { class: `swatch ${colour(one.colour ?? n)}` }), h('bdi', { class: 'tip-name' }, one.name), h('span', { class: 'number' }, `${decimal(point.y)}${range(point)}`), point.note && h('span', { class: 'quiet' }, point.note))),
     );
     tip.hidden = false;
     const left = scale.x(x);
@@ -283,8 +283,8 @@ export function intervalChart({ title, rows }) {
     parts.push(s('line', { class: 'threshold', x1: x(0), x2: x(0), y1: 2, y2: height - foot }));
     rows.forEach((row, at) => parts.push(
       rowName(row.name, at, left),
-      s('line', { class: `line ${colour(0)}`, x1: x(row.low), x2: x(row.high), y1: at * ROW + 16, y2: at * ROW + 16 }, s('title', null, `${row.name}: ${figure(row.low)} to ${figure(row.high)}`)),
-      s('circle', { class: `dot ${colour(0)}`, cx: x(row.value), cy: at * ROW + 16, r: 5 }, s('title', null, `${row.name}: ${figure(row.value)}`)),
+      s('line', { class: `line ${colour(0)}`, x1: x(row.low), x2: x(row.high), y1: at * ROW + 16, y2: at * ROW + 16 }, s('title', null, `${row.name}: ${decimal(row.low)} to ${decimal(row.high)}`)),
+      s('circle', { class: `dot ${colour(0)}`, cx: x(row.value), cy: at * ROW + 16, r: 5 }, s('title', null, `${row.name}: ${decimal(row.value)}`)),
     ));
     stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
   };
@@ -293,7 +293,7 @@ export function intervalChart({ title, rows }) {
 }
 
 /** Bars from zero to the right, the first one on top: `{ name, value, note }`. */
-export function barChart({ title, bars, lines = [], format = figure }) {
+export function barChart({ title, bars, lines = [], format = decimal }) {
   const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
   const draw = (width) => {
     const [row, left, right] = [ROW, Math.min(200, width * 0.38), 76];
@@ -325,7 +325,7 @@ export function histogram({ title, series, height = 240 }) {
     const parts = axes({}, { reach: bounds, x, y }, size);
     series.forEach((one, at) => one.bins.forEach((bin) => {
       const each = (x(bin.to) - x(bin.from) - 2) / series.length;
-      parts.push(s('rect', { class: `bar ${colour(one.colour ?? at)}`, x: x(bin.from) + 1 + at * each, width: Math.max(0.5, each), y: y(bin.value), height: height - size.foot - y(bin.value) }, s('title', null, `${one.name}, ${figure(bin.from)} to ${figure(bin.to)}: ${figure(bin.value)}`)));
+      parts.push(s('rect', { class: `bar ${colour(one.colour ?? at)}`, x: x(bin.from) + 1 + at * each, width: Math.max(0.5, each), y: y(bin.value), height: height - size.foot - y(bin.value) }, s('title', null, `${one.name}, ${decimal(bin.from)} to ${decimal(bin.to)}: ${decimal(bin.value)}`)));
     }));
     stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
   };

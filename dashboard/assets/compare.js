@@ -7,9 +7,9 @@ import { h, name } from './dom.js';
 import { ways } from './share.js';
 import { slices } from './slices.js';
 import { table } from './table.js';
-import { count, dayNumber, figure as shown } from './words.js';
+import { count, dayNumber, decimal as shown } from './words.js';
 
-const FIGURES = ['accuracy', 'auc', 'brier', 'log_loss', 'mae'];
+const METRICS = ['accuracy', 'auc', 'brier', 'log_loss', 'mae'];
 
 /** The two to compare: those that are chosen, else the newest and the one before it; and the names to choose from, also those older ones that are chosen or live. */
 export async function two({ workspace, chosen, signal }) {
@@ -31,10 +31,10 @@ export async function page(context) {
   const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'head-to-head'), parameters, { signal }), history(workspace, signal)]);
   const last = found.at(-1);
   const sum = (key) => found.reduce((total, row) => total + (row[key] ?? 0), 0);
-  const figure = FIGURES.find((one) => last && last[`${one}_difference`] !== null && one === chosen.get('figure')) ?? FIGURES.find((one) => last && last[`${one}_difference`] !== null);
+  const metric = METRICS.find((one) => last && last[`${one}_difference`] !== null && one === chosen.get('metric')) ?? METRICS.find((one) => last && last[`${one}_difference`] !== null);
   const point = (y, low, high) => (row) => ({ x: dayNumber(row.day), y: row[y], low: row[low], high: row[high] });
   const sequence = found.length && lineChart({ title: `Advantage of ${release} over ${against} so far, with its bounds`, days: true, marks: promotions(entries, window), lines: [{ y: 0, text: 'neither is better' }], series: [{ name: `advantage of ${release}, so far`, points: found.map(point('advantage_so_far', 'low_so_far', 'high_so_far')) }], legend: true, height: 320 });
-  const both = figure && lineChart({ title: `${figure} of both`, days: true, series: [{ name: release, points: found.map(point(figure)) }, { name: against, points: found.map(point(`${figure}_against`)) }], height: 300 });
+  const both = metric && lineChart({ title: `${metric} of both`, days: true, series: [{ name: release, points: found.map(point(metric)) }, { name: against, points: found.map(point(`${metric}_against`)) }], height: 300 });
   const file = `${workspace.replace('/', '-')}-${release}-against-${against}`;
   return [
     controls(
@@ -60,17 +60,17 @@ export async function page(context) {
       file,
     }),
     both && card({
-      title: `${figure} of both, day by day`,
+      title: `${metric} of both, day by day`,
       chart: both,
-      side: table({ caption: `${figure} of both`, rows: [...found].reverse(), columns: [
+      side: table({ caption: `${metric} of both`, rows: [...found].reverse(), columns: [
         { key: 'day', text: 'Day', shows: (row) => row.day },
         { key: 'n', text: 'Both', number: true, shows: (row) => count(row.n) },
-        { key: figure, text: release, number: true },
-        { key: `${figure}_against`, text: against, number: true },
-        { key: `${figure}_p_value`, text: 'p', number: true, shows: (row) => shown(row[`${figure}_p_value`]) },
+        { key: metric, text: release, number: true },
+        { key: `${metric}_against`, text: against, number: true },
+        { key: `${metric}_p_value`, text: 'p', number: true, shows: (row) => shown(row[`${metric}_p_value`]) },
       ] }),
-      data: { columns: ['day', 'n', figure, `${figure}_against`, `${figure}_difference`, `${figure}_p_value`], rows: found },
-      file: `${file}-${figure}`,
+      data: { columns: ['day', 'n', metric, `${metric}_against`, `${metric}_difference`, `${metric}_p_value`], rows: found },
+      file: `${file}-${metric}`,
     }),
     found.length > 0 && (await slices(context, window, parameters)),
   ];

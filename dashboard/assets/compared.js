@@ -9,7 +9,7 @@ import { MOST_COMPARED } from './runs.js';
 import { link } from './state.js';
 import { table } from './table.js';
 import { cellOf, columnsOf, pathOf, secondsOf, stateOf, valueOf } from './training.js';
-import { count, duration, figure, instant, many } from './words.js';
+import { count, duration, decimal, instant, many } from './words.js';
 
 /** How many letters of an id tell runs of one name apart: the first ones are those of a time. */
 const LETTERS = 6;
@@ -50,7 +50,7 @@ async function metricCard({ workspace, signal }, runs, names, metric) {
     chart: chart ?? (bars.length ? barChart({ title: `${metric} of ${many(bars.length, 'run')}`, bars }) : null),
     side: table({ caption: `${metric} of each run`, rows: [...rows].reverse(), empty: problem ?? undefined, columns: [
       { key: 'x', text: axis, number: true, shows: (row) => count(row.x) },
-      ...having.map((one, at) => ({ key: of(at), text: name(one.name), number: true, shows: (row) => figure(row[of(at)]) })),
+      ...having.map((one, at) => ({ key: of(at), text: name(one.name), number: true, shows: (row) => decimal(row[of(at)]) })),
     ] }),
     wide: having.length > 3,
     data: { columns: ['step', ...having.map((one) => one.run.id)], rows: rows.map((row) => ({ step: row.x, ...Object.fromEntries(having.map((one, at) => [one.run.id, row[of(at)]])) })) },

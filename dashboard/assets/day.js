@@ -1,4 +1,4 @@
-// One day: its figures, what was taken for what, how scores stand beside what came true, where it is worst, and the rows behind a bar.
+// One day: its metrics, what was taken for what, how scores stand beside what came true, where it is worst, and the rows behind a bar.
 
 import { Problem, ofWorkspace, rows, sql } from './api.js';
 import { card, controls, dayField, field, lastDay, models, select, stat, volume } from './common.js';
@@ -7,7 +7,7 @@ import { h, name } from './dom.js';
 import { ways, waysOfSql } from './share.js';
 import { link } from './state.js';
 import { table } from './table.js';
-import { addDays, count, figure as shown } from './words.js';
+import { addDays, count, decimal as shown } from './words.js';
 
 const BINS = 20;
 const ROWS = 100;
@@ -105,8 +105,8 @@ export async function page(context) {
   if (!row) return [...top, card({ title: day, side: h('p', { class: 'empty' }, 'This day is not evaluated. Choose another one, or wait for outcomes.') })];
   const headlines = HEADLINES.filter((one) => typeof row[one] === 'number').slice(0, 4);
   const text = statement(day, release);
-  const figure = chosen.get('figure') ?? headlines[0];
-  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), figure ? worst(workspace, { ...parameters, release, figure }, signal) : { rows: [], says: 'No outcome of this day has come yet.' }]);
+  const metric = chosen.get('metric') ?? headlines[0];
+  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), metric ? worst(workspace, { ...parameters, release, metric }, signal) : { rows: [], says: 'No outcome of this day has come yet.' }]);
   const { series, reliable } = scores(binned, row.positive_label ?? known[0]?.positive_label);
   const file = `${workspace.replace('/', '-')}-${day}-${release}`;
   const binLink = (one) => h('a', { href: link('day', workspace, { ...Object.fromEntries(chosen), day, release, bin: one.at }) }, `${(one.at / BINS).toFixed(2)} to ${((one.at + 1) / BINS).toFixed(2)}`);
@@ -129,11 +129,11 @@ export async function page(context) {
     ] }), data: { columns: ['at', 'n', 'judged', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
     chosen.get('bin') && (await behind(context, day, release, asOf)),
     confused.length > 0 && card({ title: 'What was taken for what', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
-    card({ title: 'Where it is worst', note: figure && `${figure} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares splits with `almanac model define --split`.', columns: [
+    card({ title: 'Where it is worst', note: metric && `${metric} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares splits with `almanac model define --split`.', columns: [
       { key: 'segment', text: 'Segment' },
       { key: 'n', text: 'Judged', number: true, shows: (one) => count(one.n ?? one.labelled) },
-      { key: 'value', text: figure ?? 'Figure', number: true },
+      { key: 'value', text: metric ?? 'Metric', number: true },
       { key: 'p_adjusted', text: 'p, adjusted', number: true },
-    ] }), data: { columns: Object.keys(low.rows[0] ?? { segment: 0 }), rows: low.rows }, file: `${file}-segments`, ways: ways('segments', workspace, { ...parameters, release, figure }) }),
+    ] }), data: { columns: Object.keys(low.rows[0] ?? { segment: 0 }), rows: low.rows }, file: `${file}-segments`, ways: ways('segments', workspace, { ...parameters, release, metric }) }),
   ];
 }

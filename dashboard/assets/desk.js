@@ -4,7 +4,7 @@ import { Problem } from './api.js';
 import { field } from './common.js';
 import { announce, h } from './dom.js';
 import { table } from './table.js';
-import { figure, instant } from './words.js';
+import { decimal, instant } from './words.js';
 
 /** A text of a client's choosing, whole and as it is. */
 const whole = (text) => h('bdi', { class: 'whole' }, text);
@@ -26,7 +26,7 @@ const SIDES = ['Left', 'Right'];
 
 /** The two sides of a pair, without names. */
 const sides = (both) => h('div', { class: 'sides' }, both.map((side, at) => h('section', { 'aria-label': SIDES[at] }, h('h3', null, SIDES[at]), lines([
-  ...[['Label', side.label && whole(side.label)], ['Score', side.score], ['Number', side.value]].filter(([, value]) => value !== null).map(([term, value]) => [term, typeof value === 'number' ? figure(value) : value]),
+  ...[['Label', side.label && whole(side.label)], ['Score', side.score], ['Number', side.value]].filter(([, value]) => value !== null).map(([term, value]) => [term, typeof value === 'number' ? decimal(value) : value]),
   ...ofTags(side.tags),
 ]))));
 
@@ -63,8 +63,8 @@ const said = (item, all) => table({ caption: 'What releases had said', rows: all
   ...(item.sides ? [{ key: 'side', text: 'Side', shows: (row) => SIDES[all.indexOf(row)] }] : []),
   { key: 'release', text: 'Release' },
   { key: 'label', text: 'Label' },
-  { key: 'score', text: 'Score', number: true, shows: (row) => figure(row.score) },
-  { key: 'value', text: 'Number', number: true, shows: (row) => figure(row.value) },
+  { key: 'score', text: 'Score', number: true, shows: (row) => decimal(row.score) },
+  { key: 'value', text: 'Number', number: true, shows: (row) => decimal(row.value) },
 ] });
 
 /** The desk. `take` gives the next item or nothing, `say` sends what is said of one; `goes` says whether another one may come. */

@@ -1,4 +1,4 @@
-// What a figure is expected to be before there is truth, by what scores meant in the reference days, beside what it turned out to be.
+// What a metric is expected to be before there is truth, by what scores meant in the reference days, beside what it turned out to be.
 
 import { Problem, ofWorkspace, rows } from './api.js';
 import { lineChart } from './chart.js';
@@ -8,35 +8,35 @@ import { ways } from './share.js';
 import { table } from './table.js';
 import { addDays, count, dayNumber, periodHead } from './words.js';
 
-/** The figures that scores alone say something of. */
+/** The metrics that scores alone say something of. */
 const EXPECTED = ['accuracy', 'precision', 'recall', 'f1', 'auc', 'brier', 'log_loss'];
 /** How many days before the window are the reference, unless others are chosen. */
 const REFERENCE = 60;
 
-/** Whether a figure can be expected. */
-export const canBeExpected = (figure) => EXPECTED.includes(figure);
+/** Whether a metric can be expected. */
+export const canBeExpected = (metric) => EXPECTED.includes(metric);
 
 /** The lines of each release: what was expected, with its band, and what it was. */
-function lines(found, figure) {
+function lines(found, metric) {
   const names = [...new Set(found.map((row) => row.release))].sort();
   const points = (release, key, band) => found.filter((row) => row.release === release)
     .map((row) => ({ x: dayNumber(row.day), y: row[key], ...(band && { low: row[`${key}_low`], high: row[`${key}_high`] }) }))
     .sort((a, b) => a.x - b.x);
   return names.flatMap((release, at) => [
-    { name: `${release}, expected`, colour: at, dashed: true, points: points(release, `${figure}_expected`, true) },
-    { name: `${release}, realised`, colour: at, points: points(release, figure, false) },
+    { name: `${release}, expected`, colour: at, dashed: true, points: points(release, `${metric}_expected`, true) },
+    { name: `${release}, realised`, colour: at, points: points(release, metric, false) },
   ]);
 }
 
 /** The card. It is read from the events, so it is shown when it is asked for. */
-export async function expected(context, window, { figure, group, asOf }) {
+export async function expected(context, window, { metric, group, asOf }) {
   const { workspace, chosen, signal, go } = context;
   const usual = async () => {
     const { from, to } = await usualReference(context, window, REFERENCE) ?? { from: addDays(window.from, -REFERENCE), to: addDays(window.from, -1) };
     return `${from}..${to}`;
   };
   const [first, last] = (chosen.get('reference') ?? await usual()).split('..');
-  const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${figure}_expected,${figure}_expected_low,${figure}_expected_high,${figure},${figure}_gap`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
+  const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${metric}_expected,${metric}_expected_low,${metric}_expected_high,${metric},${metric}_gap`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
   let [found, says] = [[], 'No release of these days predicted in the reference days, with outcomes. Choose others.'];
   try {
     found = await rows(ofWorkspace(workspace, 'estimates'), parameters, { signal });
@@ -48,19 +48,19 @@ export async function expected(context, window, { figure, group, asOf }) {
   const choice = h('form', { class: 'controls', 'aria-label': 'Reference days', onsubmit: (event) => event.preventDefault() },
     field('Reference from', dayField(first, (value) => set([value, last]))), field('Reference to', dayField(last, (value) => set([first, value]))));
   return card({
-    title: `${figure}, expected against realised`,
+    title: `${metric}, expected against realised`,
     note: 'Expected from scores alone, as if they meant what they meant in the reference days; the gap is of those predictions that have their truth.',
-    chart: found.length ? lineChart({ title: `${figure} expected and realised, ${window.from} to ${window.to}`, days: true, series: lines(found, figure), legend: true, height: 300, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null,
-    side: [choice, table({ caption: `${figure} expected and realised`, rows: [...found].reverse(), empty: says, columns: [
+    chart: found.length ? lineChart({ title: `${metric} expected and realised, ${window.from} to ${window.to}`, days: true, series: lines(found, metric), legend: true, height: 300, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null,
+    side: [choice, table({ caption: `${metric} expected and realised`, rows: [...found].reverse(), empty: says, columns: [
       { key: 'day', text: periodHead(group) },
       { key: 'release', text: 'Release' },
       { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
-      { key: `${figure}_expected`, text: 'Expected', number: true },
-      { key: figure, text: 'Realised', number: true },
-      { key: `${figure}_gap`, text: 'Gap', number: true },
+      { key: `${metric}_expected`, text: 'Expected', number: true },
+      { key: metric, text: 'Realised', number: true },
+      { key: `${metric}_gap`, text: 'Gap', number: true },
     ] })],
     ways: ways('estimates', workspace, parameters),
     data: { columns: parameters.columns.split(','), rows: found },
-    file: `${workspace.replace('/', '-')}-${figure}-expected`,
+    file: `${workspace.replace('/', '-')}-${metric}-expected`,
   });
 }

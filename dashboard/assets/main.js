@@ -15,7 +15,7 @@ const SERVER = {
   experiments: ['Runs', () => import('./linked.js'), { under: 'workspaces' }],
 };
 const OF_WORKSPACE = {
-  figures: ['Figures', () => import('./figures.js')],
+  metrics: ['Metrics', () => import('./metrics.js')],
   day: ['Day', () => import('./day.js')],
   compare: ['Compare', () => import('./compare.js')],
   drift: ['Drift', () => import('./drift.js')],

@@ -5,7 +5,7 @@ import { badge, card, stat } from './common.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
 import { table } from './table.js';
-import { compact, count, figure, many } from './words.js';
+import { compact, count, decimal, many } from './words.js';
 
 const EVERY = 5_000;
 const PARTS = ['projector', 'append', 'gate', 'query', 'http', 'sqlite', 'table', 'webhook', 'quota', 'alert'];
@@ -65,8 +65,8 @@ export async function page({ signal, again }) {
       ways: waysOfGet('almanac status', '/v1/workers'),
     }),
     card({
-      title: 'All figures of this process',
-      side: table({ caption: 'Telemetry metrics', rows: all.filter((sample) => PARTS.some((part) => sample.name.startsWith(part))).sort((a, b) => (a.name < b.name ? -1 : 1)), columns: [{ key: 'name', text: 'Metric', shows: (row) => h('code', null, name(row.name)) }, { key: 'labels', text: 'Labels', shows: (row) => name(row.labels) }, { key: 'value', text: 'Value', number: true, shows: (row) => (Number.isInteger(row.value) ? count(row.value) : figure(row.value)) }] }),
+      title: 'All metrics of this process',
+      side: table({ caption: 'Telemetry metrics', rows: all.filter((sample) => PARTS.some((part) => sample.name.startsWith(part))).sort((a, b) => (a.name < b.name ? -1 : 1)), columns: [{ key: 'name', text: 'Metric', shows: (row) => h('code', null, name(row.name)) }, { key: 'labels', text: 'Labels', shows: (row) => name(row.labels) }, { key: 'value', text: 'Value', number: true, shows: (row) => (Number.isInteger(row.value) ? count(row.value) : decimal(row.value)) }] }),
       data: { columns: ['name', 'labels', 'value'], rows: all },
       file: 'almanac-metrics',
     }),

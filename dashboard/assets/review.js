@@ -5,7 +5,7 @@ import { card, controls, field, select } from './common.js';
 import { desk } from './desk.js';
 import { name } from './dom.js';
 import { table } from './table.js';
-import { addDays, count, figure, instant, many, today } from './words.js';
+import { addDays, count, decimal, instant, many, today } from './words.js';
 
 const DAYS = 7;
 
@@ -23,7 +23,7 @@ function lately({ answers, releases, reviewer, from, to }, workspace) {
         { key: 'answered_at', text: 'At', shows: (row) => instant(row.answered_at) },
         { key: 'key', text: 'Key' },
         { key: 'label', text: 'Label' },
-        { key: 'value', text: 'Number', number: true, shows: (row) => figure(row.value) },
+        { key: 'value', text: 'Number', number: true, shows: (row) => decimal(row.value) },
         { key: 'vote', text: 'Vote' },
       ] }),
     ],

@@ -8,7 +8,7 @@ import { quoted, waysOfGet } from './share.js';
 import { link } from './state.js';
 import { table } from './table.js';
 import { chooser, columnsOf, listOf, listed, pathOf, secondsOf, stateOf, userOf } from './training.js';
-import { count, cut, duration, figure, instant } from './words.js';
+import { count, cut, duration, decimal, instant } from './words.js';
 
 /** How many metrics are drawn unless others are chosen. */
 const USUAL = 4;
@@ -40,7 +40,7 @@ function facts(workspace, run, parent, became) {
     ['Snapshot', run.snapshot && name(run.snapshot)],
     ['Source', tag('mlflow.source.name')],
     ['Commit', tag('mlflow.source.git.commit') ?? tag('git.commit')],
-    ['Became release', became.length > 0 && became.map((release, at) => [at > 0 && ', ', to('figures', { release: release.name }, release.name), h('span', { class: 'quiet' }, ' of ', name(release.model))])],
+    ['Became release', became.length > 0 && became.map((release, at) => [at > 0 && ', ', to('metrics', { release: release.name }, release.name), h('span', { class: 'quiet' }, ' of ', name(release.model))])],
     ['Artifacts', tag('almanac.artifacts'), 'long'],
   ];
   return h('dl', { class: 'facts' }, all.filter(([, what]) => what).map(([term, what, kind]) => h('div', { class: kind }, h('dt', null, term), h('dd', null, what))));
@@ -102,7 +102,7 @@ export async function page(context) {
       note: 'The latest value of each: that of the greatest step, and of that the one measured last.',
       side: table({ caption: `Metrics of ${run.name}`, rows: latest, empty: 'It has no metrics yet.', columns: [
         { key: 'metric', text: 'Metric' },
-        { key: 'value', text: 'Latest', number: true, shows: (row) => figure(row.value) },
+        { key: 'value', text: 'Latest', number: true, shows: (row) => decimal(row.value) },
         { key: 'step', text: 'Step', number: true, shows: (row) => count(row.step) },
         { key: 'at', text: 'At', shows: (row) => instant(row.at) },
       ] }),

@@ -1,7 +1,7 @@
 // The address of a page: which page, of which workspace, with what is chosen. All of it stands behind the `#`, so every page
 // can be shared, and no server sees or logs it.
 
-/** The parts of an address such as `#/w/flights/nyc/figures?figure=auc`. */
+/** The parts of an address such as `#/w/flights/nyc/metrics?metric=auc`. */
 export function read(hash = location.hash) {
   const [path, query = ''] = hash.replace(/^#\/?/, '').split('?');
   let parts = [];
@@ -12,7 +12,7 @@ export function read(hash = location.hash) {
   }
   const chosen = new URLSearchParams(query);
   if (parts[0] === 'w' && parts.length >= 3) {
-    return { page: parts[3] ?? 'figures', workspace: `${parts[1]}/${parts[2]}`, chosen };
+    return { page: parts[3] ?? 'metrics', workspace: `${parts[1]}/${parts[2]}`, chosen };
   }
   // Below a tracking URI of MLflow the address says of which workspace, and nothing behind the `#`.
   const start = new URLSearchParams(location.search).has('workspace') ? 'experiments' : 'workspaces';

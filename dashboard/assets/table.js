@@ -1,7 +1,7 @@
 // Tables: numbers to the right, names as they are, and the first rows of many until all are asked for.
 
 import { h, name } from './dom.js';
-import { figure } from './words.js';
+import { decimal } from './words.js';
 
 const FIRST = 200;
 
@@ -10,7 +10,7 @@ export function table({ caption, columns, rows, empty = 'There is nothing to sho
   if (!rows.length) return h('p', { class: 'empty' }, empty);
   const cell = (row, column) => {
     const value = row[column.key];
-    const shown = column.shows ? column.shows(row) : column.number ? figure(value) : value === null || value === undefined ? '–' : name(String(value));
+    const shown = column.shows ? column.shows(row) : column.number ? decimal(value) : value === null || value === undefined ? '–' : name(String(value));
     const kind = column.number ? 'number' : typeof shown === 'string' && /^\d{4}-\d\d-\d\d/.test(shown) ? 'day' : null;
     return h('td', { class: kind }, shown);
   };

@@ -3,7 +3,7 @@
 import { pages } from './api.js';
 import { badge, check } from './common.js';
 import { h, name } from './dom.js';
-import { cut, figure } from './words.js';
+import { cut, decimal } from './words.js';
 
 /** The most runs that are listed. */
 export const MOST_RUNS = 500;
@@ -41,7 +41,7 @@ export function valueOf(run, { kind, name: key }) {
 /** A value as a cell has it. */
 export function cellOf(run, column) {
   const value = valueOf(run, column);
-  return column.kind === 'metric' ? figure(value) : value === undefined ? '–' : name(cut(value));
+  return column.kind === 'metric' ? decimal(value) : value === undefined ? '–' : name(cut(value));
 }
 
 /** What a service measures of its machine stands after what was trained for. */

@@ -6,7 +6,7 @@ import { lineChart } from './chart.js';
 import { h } from './dom.js';
 import { waysOfTrial } from './share.js';
 import { table } from './table.js';
-import { count, dayNumber, figure, many } from './words.js';
+import { count, dayNumber, decimal, many } from './words.js';
 
 /** What the threshold of a rule may be called. */
 const BOUNDS = ['above', 'below', 'moved'];
@@ -65,8 +65,8 @@ export async function trial(context) {
   const chart = known && lineChart({
     title: `What ${chosen.get('rule')} watches, by day`,
     days: true,
-    marks: tried.filter((day) => day.crossing).map((day) => ({ x: dayNumber(day.day), text: day.crossing, title: `${day.crossing} on ${day.day}` })),
-    lines: limits.map((y) => ({ y, text: `${bound} ${figure(y)}` })),
+    marks: tried.filter((day) => day.transition).map((day) => ({ x: dayNumber(day.day), text: day.transition, title: `${day.transition} on ${day.day}` })),
+    lines: limits.map((y) => ({ y, text: `${bound} ${decimal(y)}` })),
     series: [{ name: held === 'value' ? 'the number of the day' : 'deviations', points: tried.map((day) => ({ x: dayNumber(day.day), y: day[held] })) }],
     legend: true,
     height: 280,
@@ -77,13 +77,13 @@ export async function trial(context) {
     chart: chart || null,
     side: [controls, table({ caption: 'Days on which it was tried', rows: [...tried].reverse(), empty: 'No day of these is due yet.', columns: [
       { key: 'day', text: 'Day', shows: (row) => row.day },
-      { key: 'value', text: 'Number', number: true, shows: (row) => figure(row.value) },
-      ...(bound === 'moved' ? [{ key: 'measured', text: 'Deviations', number: true, shows: (row) => figure(row.measured) }] : []),
+      { key: 'value', text: 'Number', number: true, shows: (row) => decimal(row.value) },
+      ...(bound === 'moved' ? [{ key: 'measured', text: 'Deviations', number: true, shows: (row) => decimal(row.measured) }] : []),
       { key: 'n', text: 'Of', number: true, shows: (row) => count(row.n) },
       { key: 'state', text: 'State', shows: (row) => badge(...(states[row.state] ?? ['none', row.state])) },
-      { key: 'crossing', text: 'Crosses', shows: (row) => row.crossing ?? '' },
+      { key: 'transition', text: 'Crosses', shows: (row) => row.transition ?? '' },
     ] })],
-    data: { columns: ['day', 'value', 'n', 'measured', 'state', 'crossing'], rows: tried },
+    data: { columns: ['day', 'value', 'n', 'measured', 'state', 'transition'], rows: tried },
     file: `${workspace.replace('/', '-')}-trial`,
     ways: waysOfTrial(workspace, path, body),
   });

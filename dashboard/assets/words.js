@@ -12,8 +12,8 @@ export const count = (value) => (value === null || value === undefined ? '–' :
 /** A count in little space. */
 export const compact = (value) => (value === null || value === undefined ? '–' : short.format(value));
 
-/** A figure, with four places, as the tables of the command line have it. */
-export function figure(value) {
+/** A metric, with four places, as the tables of the command line have it. */
+export function decimal(value) {
   if (value === null || value === undefined) return '–';
   if (typeof value !== 'number') return String(value);
   if (Number.isInteger(value) && Math.abs(value) >= 2) return whole.format(value);

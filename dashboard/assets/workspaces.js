@@ -14,16 +14,16 @@ const SPARK_DAYS = 120;
 /** When it is looked again, in milliseconds. */
 const EVERY = 30_000;
 
-/** Figures of the service itself, which only those may read who may read the server. */
+/** Metrics of the service itself, which only those may read who may read the server. */
 export async function service(signal) {
   try {
     const lines = (await text('/metrics', {}, { signal })).split('\n');
-    const figures = {};
+    const metrics = {};
     for (const line of lines) {
       const found = /^(almanac_projector_\w+)(?:\{[^}]*\})? (\S+)$/.exec(line);
-      if (found) figures[found[1]] = Number(found[2]);
+      if (found) metrics[found[1]] = Number(found[2]);
     }
-    return figures;
+    return metrics;
   } catch (error) {
     if (error instanceof Problem && [403, 404].includes(error.status)) return null;
     throw error;
@@ -45,14 +45,14 @@ const alerts = (one) => (one.firing ? badge('bad', many(one.firing, 'alert fires
 
 /** The page. */
 export async function page({ signal, again }) {
-  const [{ workspaces }, figures] = await Promise.all([json('/v1/workspaces', {}, { signal }), service(signal)]);
+  const [{ workspaces }, metrics] = await Promise.all([json('/v1/workspaces', {}, { signal }), service(signal)]);
   const all = await each(workspaces.slice(0, MOST), (workspace) => about(workspace, signal));
   const isCut = workspaces.length > MOST;
   const ofShown = isCut ? `of the first ${MOST} workspaces` : null;
   again(EVERY);
-  const lag = figures && (figures.almanac_projector_lag_segments ?? null);
+  const lag = metrics && (metrics.almanac_projector_lag_segments ?? null);
   const columns = [
-    { key: 'path', text: 'Workspace', shows: (row) => h('a', { class: 'strong', href: link('figures', row.path) }, name(row.path)) },
+    { key: 'path', text: 'Workspace', shows: (row) => h('a', { class: 'strong', href: link('metrics', row.path) }, name(row.path)) },
     { key: 'live', text: 'Live', shows: (row) => (row.live.length ? liveText(row.live) : h('span', { class: 'quiet' }, 'nothing')) },
     { key: 'firing', text: 'Alerts', shows: (row) => h('a', { class: 'plain', href: link('alerts', row.path) }, alerts(row)) },
     { key: 'last', text: 'Last day', shows: (row) => row.last ?? '–' },
@@ -69,7 +69,7 @@ export async function page({ signal, again }) {
       stat('Workspaces', count(workspaces.length)),
       stat('Live releases', count(all.reduce((sum, one) => sum + one.live.length, 0)), ofShown),
       stat('Alerts that fire', count(all.reduce((sum, one) => sum + one.firing, 0)), ofShown),
-      lag !== null && stat('Lag', lag === 0 ? 'none' : many(lag, 'segment'), lag === 0 ? 'all is folded' : `${Math.round(figures.almanac_projector_lag_seconds ?? 0)} s`)),
+      lag !== null && stat('Lag', lag === 0 ? 'none' : many(lag, 'segment'), lag === 0 ? 'all is folded' : `${Math.round(metrics.almanac_projector_lag_seconds ?? 0)} s`)),
     card({
       title: isCut ? `The first ${MOST} of ${many(workspaces.length, 'workspace')}` : 'All workspaces',
       note: 'Predictions are those of the latest year that has any.',

@@ -47,7 +47,7 @@ pub const FILES: [File; 34] = files![
     "dom.js",
     "drift.js",
     "expected.js",
-    "figures.js",
+    "metrics.js",
     "histories.js",
     "icon.svg",
     "judge.js",

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, mem, sync::Arc};
 
 use event::{
     Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp,
-    fields::{JUDGES, Judges, PREDICTED_SINCE},
+    fields::{AppliesTo, JUDGES, PREDICTED_SINCE},
 };
 use fold::{
     LogSegment,
@@ -18,9 +18,9 @@ use fold::{
 use log::{
     key,
     key_filter::{self, At},
-    pending::LOOK_BACK_DAYS,
     scan,
     segment_item::Segment,
+    unmatched::LOOK_BACK_DAYS,
     walk::{Admitted, Heads, Note, Segments, Until, Walk},
 };
 use table::Table;
@@ -61,7 +61,7 @@ pub enum Answer {
     Unreadable(Day, String),
 }
 
-/// Returns the question of a row of pending outcomes.
+/// Returns the question of a row of unmatched outcomes.
 ///
 /// # Errors
 /// `Corrupt` if it lacks its key or time, or has a value that this version does not know.
@@ -70,18 +70,18 @@ pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
     let key = columns.column("key").and_then(|column| column.text(row));
     let (Some(key), Some(until)) = (key, time("observed_at")) else {
         return Err(Error::corrupt(format!(
-            "row {row} of a segment of pending outcomes lacks its key or time"
+            "row {row} of a segment of unmatched outcomes lacks its key or time"
         )));
     };
     let earliest = || (until - LOOK_BACK_DAYS * DAY_MICROS).max(Day::FIRST.start().micros());
     let from = time(PREDICTED_SINCE).unwrap_or_else(earliest);
-    let judges = match columns.column(JUDGES).and_then(|column| column.text(row)) {
-        Some(name) => Judges::from_name(name).ok_or_else(|| {
-            Error::corrupt(format!("row {row} of a segment of pending outcomes judges `{name}`"))
+    let applies_to = match columns.column(JUDGES).and_then(|column| column.text(row)) {
+        Some(name) => AppliesTo::from_name(name).ok_or_else(|| {
+            Error::corrupt(format!("row {row} of a segment of unmatched outcomes judges `{name}`"))
         })?,
-        None => Judges::default(),
+        None => AppliesTo::default(),
     };
-    Ok(Asked { key: key.to_owned(), from, until, judges })
+    Ok(Asked { key: key.to_owned(), from, until, applies_to })
 }
 
 impl Looking<'_> {
@@ -129,7 +129,7 @@ impl Looking<'_> {
             } else {
                 Found { failed: Some(Answer::Gone(day)), ..Found::default() }
             };
-            open.retain(|&number| found.goes_on(number, asked[number].judges, &mut answers[number]));
+            open.retain(|&number| found.goes_on(number, asked[number].applies_to, &mut answers[number]));
         }
         for answer in &mut answers {
             if let Answer::Found(instants) = answer {
@@ -213,10 +213,10 @@ struct Found {
 
 impl Found {
     /// Adds the instants found for a question to its answer; returns whether earlier days belong to it as well.
-    fn goes_on(&self, number: usize, judges: Judges, answer: &mut Answer) -> bool {
-        match (&self.failed, judges) {
+    fn goes_on(&self, number: usize, applies_to: AppliesTo, answer: &mut Answer) -> bool {
+        match (&self.failed, applies_to) {
             // Predictions of a deleted day can no longer be judged. All others can.
-            (Some(gone @ Answer::Gone(_)), Judges::All) => {
+            (Some(gone @ Answer::Gone(_)), AppliesTo::All) => {
                 if *answer == Answer::Nothing {
                     *answer = gone.clone();
                 }
@@ -237,7 +237,7 @@ impl Found {
                 all.extend(instants.iter().map(|at| Timestamp::from_micros(*at).unwrap_or_default()));
                 let is_too_many = all.len() > MAX_JUDGED;
                 *answer = if is_too_many { Answer::TooMany } else { Answer::Found(all) };
-                judges == Judges::All && !is_too_many
+                applies_to == AppliesTo::All && !is_too_many
             }
         }
     }
@@ -313,12 +313,12 @@ mod tests {
         }
 
         async fn look(&self, asked: &[(&str, &str, &str)], as_of: &str, gone: Option<&str>) -> Vec<Answer> {
-            self.look_for(Judges::Latest, asked, (as_of, gone)).await
+            self.look_for(AppliesTo::Latest, asked, (as_of, gone)).await
         }
 
         async fn look_for(
             &self,
-            judges: Judges,
+            applies_to: AppliesTo,
             asked: &[(&str, &str, &str)],
             (as_of, gone): (&str, Option<&str>),
         ) -> Vec<Answer> {
@@ -328,7 +328,7 @@ mod tests {
                     key: (*key).to_owned(),
                     from: at(from).micros(),
                     until: at(until).micros(),
-                    judges,
+                    applies_to,
                 })
                 .collect();
             let (version, as_of, left_out) = (1, at(as_of), Arc::default());
@@ -453,7 +453,7 @@ mod tests {
             ("a", early, "2026-06-04T00:00:00Z"),
             ("a", "2026-06-02T00:00:00Z", "2026-06-02T23:00:00Z"),
         ];
-        let look = async |gone| scene.look_for(Judges::All, &asked, (LATER, gone)).await;
+        let look = async |gone| scene.look_for(AppliesTo::All, &asked, (LATER, gone)).await;
         let two = ["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"];
         let expected = [
             all_of(&[two[0], two[1], days[1], days[2]]),

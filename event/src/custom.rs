@@ -1,7 +1,7 @@
-//! Figures that people define for a model: an aggregate in SQL over its predictions and their outcomes, such as
+//! Metrics that people define for a model: an aggregate in SQL over its predictions and their outcomes, such as
 //! `avg(case when outcome_label = label then 1 else 0 end)`.
 //!
-//! [`CustomFigure::parse`] reads the text once, checks names and types, and produces a [`Formula`] that a fold
+//! [`CustomMetric::parse`] reads the text once, checks names and types, and produces a [`Formula`] that a fold
 //! computes row by row. So the result depends on the rows alone, and not on their order.
 
 mod expression;
@@ -21,21 +21,21 @@ use crate::{
     id::check_name,
 };
 
-/// Maximum number of custom figures of a model.
-pub const MAX_CUSTOM_FIGURES: usize = 16;
+/// Maximum number of custom metrics of a model.
+pub const MAX_CUSTOM_METRICS: usize = 16;
 
-/// Columns of evaluations that are custom figures.
-pub static CUSTOM_FIGURES: Family = Family {
-    noun: "figure",
-    name: "figures",
+/// Columns of evaluations that are custom metrics.
+pub static CUSTOM_METRICS: Family = Family {
+    noun: "metric",
+    name: "custom_metrics",
     prefix: "custom.",
     placeholder: "NAME",
     kind: FieldType::Float,
     rule: Rule::Plain,
     name_rule: Rule::Name,
-    about: "Figures that models define, by name.",
-    max: MAX_CUSTOM_FIGURES,
-    max_batch: MAX_CUSTOM_FIGURES,
+    about: "Metrics that models define, by name.",
+    max: MAX_CUSTOM_METRICS,
+    max_batch: MAX_CUSTOM_METRICS,
     sums_to_one: false,
     is_telling: false,
     is_rolled_up: false,
@@ -43,23 +43,23 @@ pub static CUSTOM_FIGURES: Family = Family {
     erased: Erased::Never,
 };
 
-/// Maximum number of bytes of the text of a custom figure.
+/// Maximum number of bytes of the text of a custom metric.
 pub const MAX_CUSTOM_BYTES: usize = 1_000;
 
 /// Maximum number of aggregates of a model that keep all their values in memory.
 pub const MAX_KEEPING: usize = 8;
 
-/// Suffixes of the columns about a figure's certainty: its number of predictions, and the ends of its interval.
+/// Suffixes of the columns about a metric's certainty: its number of predictions, and the ends of its interval.
 pub const INTERVAL_ENDS: [&str; 3] = ["_n", "_low", "_high"];
 
-/// Separator of the figures of a text; `SAYS` separates the name of one from its expression.
+/// Separator of the metrics of a text; `SAYS` separates the name of one from its expression.
 const BETWEEN: char = '\n';
 const SAYS: char = '=';
 
-/// A figure that a model defines.
+/// A metric that a model defines.
 #[derive(Clone, Debug)]
-pub struct CustomFigure {
-    /// Name; that of its column is one of [`CUSTOM_FIGURES`].
+pub struct CustomMetric {
+    /// Name; that of its column is one of [`CUSTOM_METRICS`].
     pub name: String,
     /// Expression as it was written.
     pub text: String,
@@ -67,14 +67,14 @@ pub struct CustomFigure {
     pub formula: Arc<Formula>,
 }
 
-/// Formula of a custom figure: an expression of aggregates.
+/// Formula of a custom metric: an expression of aggregates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     /// Distinct columns that it needs.
     pub columns: Vec<JoinedColumn>,
     /// Aggregates, whose leaves are columns by their place.
     pub aggregates: Vec<Aggregate>,
-    /// Value of the figure, whose leaves are aggregates by their place.
+    /// Value of the metric, whose leaves are aggregates by their place.
     pub value: Expression,
 }
 
@@ -118,15 +118,15 @@ impl JoinedColumn {
     }
 }
 
-impl CustomFigure {
-    /// Reads a figure from its name and its expression.
+impl CustomMetric {
+    /// Reads a metric from its name and its expression.
     ///
     /// # Errors
     /// `Invalid`, with the reason.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         check_name(name)?;
         let text = text.trim();
-        let wrong = |why: &str| Error::invalid(format!("the figure `{name}`: {why}"));
+        let wrong = |why: &str| Error::invalid(format!("the metric `{name}`: {why}"));
         if text.len() > MAX_CUSTOM_BYTES {
             return Err(wrong(&format!("it is longer than {MAX_CUSTOM_BYTES} bytes")));
         }
@@ -137,46 +137,46 @@ impl CustomFigure {
         Ok(Self { name: name.to_owned(), text: text.to_owned(), formula: Arc::new(formula) })
     }
 
-    /// Checks the name of a new figure: it must not end like the columns of an interval.
+    /// Checks the name of a new metric: it must not end like the columns of an interval.
     ///
     /// # Errors
     /// `Invalid` if it does.
     pub fn check_new_name(name: &str) -> Result<()> {
         match INTERVAL_ENDS.iter().find(|end| name.ends_with(*end)) {
             Some(end) => Err(Error::invalid(format!(
-                "the figure `{name}`: no name ends with {end}, as columns of intervals do"
+                "the metric `{name}`: no name ends with {end}, as columns of intervals do"
             ))),
             None => Ok(()),
         }
     }
 
-    /// Combines the figures of one model, in the order of their names.
+    /// Combines the metrics of one model, in the order of their names.
     ///
     /// # Errors
     /// `Invalid` if there are too many, or two have one name.
-    pub fn together(mut figures: Vec<Self>) -> Result<Vec<Self>> {
-        figures.sort_by(|one, other| one.name.cmp(&other.name));
-        if let Some(twice) = figures.windows(2).find(|two| two[0].name == two[1].name) {
-            return Err(Error::invalid(format!("the figure `{}` comes twice", twice[0].name)));
+    pub fn together(mut custom_metrics: Vec<Self>) -> Result<Vec<Self>> {
+        custom_metrics.sort_by(|one, other| one.name.cmp(&other.name));
+        if let Some(twice) = custom_metrics.windows(2).find(|two| two[0].name == two[1].name) {
+            return Err(Error::invalid(format!("the metric `{}` comes twice", twice[0].name)));
         }
-        if figures.len() > MAX_CUSTOM_FIGURES {
-            return Err(Error::invalid(format!("these are more than {MAX_CUSTOM_FIGURES} figures")));
+        if custom_metrics.len() > MAX_CUSTOM_METRICS {
+            return Err(Error::invalid(format!("these are more than {MAX_CUSTOM_METRICS} metrics")));
         }
-        let aggregates = figures.iter().flat_map(|figure| &figure.formula.aggregates);
+        let aggregates = custom_metrics.iter().flat_map(|metric| &metric.formula.aggregates);
         if aggregates.filter(|aggregate| aggregate.of.keeps_values()).count() > MAX_KEEPING {
             return Err(Error::invalid(format!(
-                "the figures of a model have at most {MAX_KEEPING} quantiles, variances and deviations together"
+                "the metrics of a model have at most {MAX_KEEPING} quantiles, variances and deviations together"
             )));
         }
-        if Self::text_of(&figures).len() > MAX_WORDS_BYTES {
+        if Self::text_of(&custom_metrics).len() > MAX_WORDS_BYTES {
             return Err(Error::invalid(format!(
-                "the figures of a model have at most {MAX_WORDS_BYTES} bytes together"
+                "the metrics of a model have at most {MAX_WORDS_BYTES} bytes together"
             )));
         }
-        Ok(figures)
+        Ok(custom_metrics)
     }
 
-    /// Reads the text made by [`CustomFigure::text_of`].
+    /// Reads the text made by [`CustomMetric::text_of`].
     ///
     /// # Errors
     /// `Invalid` if one is wrong, or there are too many.
@@ -185,13 +185,13 @@ impl CustomFigure {
         Self::together(each.collect::<Result<_>>()?)
     }
 
-    /// Returns the names and expressions in a text, one figure a line.
+    /// Returns the names and expressions in a text, one metric a line.
     ///
     /// # Errors
     /// `Invalid` if a line is not of the form `NAME=EXPRESSION`.
     pub fn lines(text: &str) -> Result<Vec<(&str, &str)>> {
         let lacks =
-            |line: &str| Error::invalid(format!("the figure `{line}` is not of the form NAME=EXPRESSION"));
+            |line: &str| Error::invalid(format!("the metric `{line}` is not of the form NAME=EXPRESSION"));
         text.split(BETWEEN).map(|line| line.split_once(SAYS).ok_or_else(|| lacks(line))).collect()
     }
 
@@ -200,24 +200,24 @@ impl CustomFigure {
         format!("{name}{SAYS}{text}")
     }
 
-    /// Returns several figures as text, one a line.
-    pub fn text_of(figures: &[Self]) -> String {
-        let lines = figures.iter().map(|figure| Self::line(&figure.name, &figure.text));
+    /// Returns several metrics as text, one a line.
+    pub fn text_of(custom_metrics: &[Self]) -> String {
+        let lines = custom_metrics.iter().map(|metric| Self::line(&metric.name, &metric.text));
         lines.collect::<Vec<_>>().join(&BETWEEN.to_string())
     }
 
     /// Returns the expressions by name.
-    pub fn texts(figures: &[Self]) -> BTreeMap<&str, &str> {
-        figures.iter().map(|figure| (figure.name.as_str(), figure.text.as_str())).collect()
+    pub fn texts(custom_metrics: &[Self]) -> BTreeMap<&str, &str> {
+        custom_metrics.iter().map(|metric| (metric.name.as_str(), metric.text.as_str())).collect()
     }
 
     /// Returns the name of its column.
     pub fn column(&self) -> String {
-        CUSTOM_FIGURES.column(&self.name)
+        CUSTOM_METRICS.column(&self.name)
     }
 }
 
-impl PartialEq for CustomFigure {
+impl PartialEq for CustomMetric {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.text == other.text
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, CustomFigure, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
+use crate::{Costs, CustomMetric, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
 
 /// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
@@ -20,8 +20,8 @@ pub struct Definition {
     pub interval_level: Option<f64>,
     /// Splits by which evaluations are stored, beside by release.
     pub splits: Vec<Split>,
-    /// Custom figures, in the order of their names.
-    pub figures: Vec<CustomFigure>,
+    /// Custom metrics, in the order of their names.
+    pub custom_metrics: Vec<CustomMetric>,
     /// First day for which it holds; `None` from the beginning.
     pub from: Option<Day>,
 }
@@ -44,7 +44,7 @@ impl Definition {
         "costs",
         "interval_level",
         "splits",
-        "figures",
+        "custom_metrics",
         "effective_from",
     ];
 
@@ -56,7 +56,7 @@ impl Definition {
             costs: None,
             interval_level: None,
             splits: Vec::new(),
-            figures: Vec::new(),
+            custom_metrics: Vec::new(),
             from: None,
         }
     }
@@ -83,7 +83,7 @@ impl Definition {
     /// Returns the values of its [fields](Self::FIELDS), without empty ones.
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Some(Said::Text(text.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, splits, figures, effective_from] =
+        let [task, positive_label, threshold, costs, interval_level, splits, custom_metrics, effective_from] =
             Self::FIELDS;
         let said = [
             (task, text(self.task.name())),
@@ -92,7 +92,11 @@ impl Definition {
             (costs, self.costs.map(|costs| Said::Text(costs.to_string()))),
             (interval_level, self.interval_level.map(Said::Number)),
             (splits, (!self.splits.is_empty()).then(|| Said::Text(Split::text_of(&self.splits)))),
-            (figures, (!self.figures.is_empty()).then(|| Said::Text(CustomFigure::text_of(&self.figures)))),
+            (
+                custom_metrics,
+                (!self.custom_metrics.is_empty())
+                    .then(|| Said::Text(CustomMetric::text_of(&self.custom_metrics))),
+            ),
             (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
         ];
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
@@ -105,7 +109,7 @@ impl Definition {
             && (self.costs.is_none() || self.costs == other.costs)
             && (self.interval_level.is_none() || self.interval_level == other.interval_level)
             && (self.splits.is_empty() || self.splits == other.splits)
-            && (self.figures.is_empty() || self.figures == other.figures)
+            && (self.custom_metrics.is_empty() || self.custom_metrics == other.custom_metrics)
     }
 
     /// Returns whether both are equal apart from their first days.
@@ -124,8 +128,8 @@ pub struct DefinitionChange {
     costs: Option<Option<Costs>>,
     interval_level: Option<Option<f64>>,
     splits: Option<Vec<Split>>,
-    /// Figures by name; `None` removes the figure.
-    figures: BTreeMap<String, Option<CustomFigure>>,
+    /// Metrics by name; `None` removes the metric.
+    custom_metrics: BTreeMap<String, Option<CustomMetric>>,
     /// First day for which it holds; `None` from the beginning.
     pub from: Option<Day>,
 }
@@ -153,7 +157,7 @@ impl DefinitionChange {
                 .map(|text| unless_nothing(text, Split::parse_all))
                 .transpose()?
                 .map(Option::unwrap_or_default),
-            figures: text("figures").map_or(Ok(BTreeMap::new()), figures_of)?,
+            custom_metrics: text("custom_metrics").map_or(Ok(BTreeMap::new()), metrics_of)?,
             from: text("effective_from").map(str::parse::<Day>).transpose()?,
         };
         if change.threshold.is_some_and(|threshold| !threshold.is_finite()) {
@@ -173,11 +177,11 @@ impl DefinitionChange {
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Said::Text(text.to_owned());
         let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, splits, figures, effective_from] =
+        let [task, positive_label, threshold, costs, interval_level, splits, custom_metrics, effective_from] =
             Definition::FIELDS;
         let splits_text = |all: &Vec<Split>| or_nothing((!all.is_empty()).then(|| Split::text_of(all)));
-        let lines = self.figures.iter().map(|(name, figure)| {
-            CustomFigure::line(name, figure.as_ref().map_or(NOTHING, |figure| &figure.text))
+        let lines = self.custom_metrics.iter().map(|(name, metric)| {
+            CustomMetric::line(name, metric.as_ref().map_or(NOTHING, |metric| &metric.text))
         });
         let lines: Vec<String> = lines.collect();
         let said = [
@@ -187,14 +191,14 @@ impl DefinitionChange {
             (costs, self.costs.map(|costs| or_nothing(costs.map(|costs| costs.to_string())))),
             (interval_level, self.interval_level.map(|level| Said::Number(level.unwrap_or_default()))),
             (splits, self.splits.as_ref().map(splits_text)),
-            (figures, (!lines.is_empty()).then(|| Said::Text(lines.join("\n")))),
+            (custom_metrics, (!lines.is_empty()).then(|| Said::Text(lines.join("\n")))),
             (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
         ];
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
     }
 
-    /// Returns the definition after this change of `known`. With another task only the splits and the custom figures
-    /// are kept. A field that does not belong to the task has no effect, nor have custom figures that would be too
+    /// Returns the definition after this change of `known`. With another task only the splits and the custom metrics
+    /// are kept. A field that does not belong to the task has no effect, nor have custom metrics that would be too
     /// many together.
     #[must_use]
     pub fn on(&self, known: &Definition) -> Definition {
@@ -204,7 +208,7 @@ impl DefinitionChange {
             true => Definition { task, ..known.clone() },
             false => Definition {
                 splits: known.splits.clone(),
-                figures: known.figures.clone(),
+                custom_metrics: known.custom_metrics.clone(),
                 ..Definition::of(task)
             },
         };
@@ -218,8 +222,8 @@ impl DefinitionChange {
         if let Some(splits) = &self.splits {
             after.splits.clone_from(splits);
         }
-        if let Ok(figures) = self.figures_on(&after.figures) {
-            after.figures = figures;
+        if let Ok(custom_metrics) = self.metrics_on(&after.custom_metrics) {
+            after.custom_metrics = custom_metrics;
         }
         after.from = self.from.or(known.from);
         after
@@ -240,7 +244,7 @@ impl DefinitionChange {
     /// Returns the definition after this change of `known`, or an error instead of ignoring fields.
     ///
     /// # Errors
-    /// `Invalid` if a field does not belong to the task, or custom figures would be too many together.
+    /// `Invalid` if a field does not belong to the task, or custom metrics would be too many together.
     pub fn after(&self, known: &Definition) -> Result<Definition> {
         let after = self.on(known);
         let name = after.task.name();
@@ -260,20 +264,20 @@ impl DefinitionChange {
                 "the level of intervals belongs to a regression, not to `{name}`"
             )));
         }
-        self.figures_on(&after.figures)?;
+        self.metrics_on(&after.custom_metrics)?;
         Ok(after)
     }
 
-    fn figures_on(&self, known: &[CustomFigure]) -> Result<Vec<CustomFigure>> {
-        let kept = known.iter().filter(|figure| !self.figures.contains_key(&figure.name));
-        CustomFigure::together(kept.chain(self.figures.values().flatten()).cloned().collect())
+    fn metrics_on(&self, known: &[CustomMetric]) -> Result<Vec<CustomMetric>> {
+        let kept = known.iter().filter(|metric| !self.custom_metrics.contains_key(&metric.name));
+        CustomMetric::together(kept.chain(self.custom_metrics.values().flatten()).cloned().collect())
     }
 
-    /// Returns the names of the changed fields, and of each custom figure as `figures.NAME`.
+    /// Returns the names of the changed fields, and of each custom metric as `custom_metrics.NAME`.
     pub fn names(&self) -> Vec<String> {
-        let own = |name: &&str| !["figures", "effective_from"].contains(name);
+        let own = |name: &&str| !["custom_metrics", "effective_from"].contains(name);
         let fields = self.said().into_iter().map(|(name, _)| name).filter(own).map(str::to_owned);
-        fields.chain(self.figures.keys().map(|name| format!("figures.{name}"))).collect()
+        fields.chain(self.custom_metrics.keys().map(|name| format!("custom_metrics.{name}"))).collect()
     }
 
     /// Keeps only some of its [names](Self::names).
@@ -286,10 +290,10 @@ impl DefinitionChange {
             costs: self.costs.filter(|_| is_kept("costs")),
             interval_level: self.interval_level.filter(|_| is_kept("interval_level")),
             splits: self.splits.clone().filter(|_| is_kept("splits")),
-            figures: {
-                let mut figures = self.figures.clone();
-                figures.retain(|name, _| is_kept(&format!("figures.{name}")));
-                figures
+            custom_metrics: {
+                let mut custom_metrics = self.custom_metrics.clone();
+                custom_metrics.retain(|name, _| is_kept(&format!("custom_metrics.{name}")));
+                custom_metrics
             },
             from: self.from,
         }
@@ -311,17 +315,17 @@ fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Op
     if matches!(text, NOTHING | "") { Ok(None) } else { parse(text).map(Some) }
 }
 
-/// Parses custom figures, one a line.
-fn figures_of(text: &str) -> Result<BTreeMap<String, Option<CustomFigure>>> {
-    let mut figures = BTreeMap::new();
-    for (name, text) in CustomFigure::lines(text)? {
-        let figure = unless_nothing(text.trim(), |text| CustomFigure::parse(name, text))?;
-        if figures.insert(name.to_owned(), figure).is_some() {
-            return Err(Error::invalid(format!("the figure `{name}` comes twice")));
+/// Parses custom metrics, one a line.
+fn metrics_of(text: &str) -> Result<BTreeMap<String, Option<CustomMetric>>> {
+    let mut custom_metrics = BTreeMap::new();
+    for (name, text) in CustomMetric::lines(text)? {
+        let metric = unless_nothing(text.trim(), |text| CustomMetric::parse(name, text))?;
+        if custom_metrics.insert(name.to_owned(), metric).is_some() {
+            return Err(Error::invalid(format!("the metric `{name}` comes twice")));
         }
     }
-    CustomFigure::together(figures.values().flatten().cloned().collect())?;
-    Ok(figures)
+    CustomMetric::together(custom_metrics.values().flatten().cloned().collect())?;
+    Ok(custom_metrics)
 }
 
 /// A requested change of a definition. Missing fields stay as they are.
@@ -339,15 +343,15 @@ pub struct NewDefinition {
     pub interval_level: Option<f64>,
     /// Splits by which evaluations are stored ([`Split::parse`]); empty, or [`NOTHING`] alone, for none.
     pub splits: Option<Vec<String>>,
-    /// Custom figures: expressions by name; `None` or [`NOTHING`] removes a figure.
-    pub figures: Option<BTreeMap<String, Option<String>>>,
+    /// Custom metrics: expressions by name; `None` or [`NOTHING`] removes a metric.
+    pub custom_metrics: Option<BTreeMap<String, Option<String>>>,
     /// First day for which it holds.
     pub from: Option<Day>,
     /// A remark.
     pub note: Option<String>,
 }
 
-/// Word that removes costs, splits or a figure.
+/// Word that removes costs, splits or a metric.
 pub const NOTHING: &str = "none";
 
 impl NewDefinition {
@@ -358,22 +362,22 @@ impl NewDefinition {
     pub fn change(&self, from: Option<Day>) -> Result<DefinitionChange> {
         let splits = self.splits.as_ref().map(|splits| splits.join(","));
         let mut lines = Vec::new();
-        for (name, text) in self.figures.iter().flatten() {
+        for (name, text) in self.custom_metrics.iter().flatten() {
             let text = text.as_deref().map_or(NOTHING, str::trim);
             if text != NOTHING {
-                CustomFigure::check_new_name(name)?;
-                // Checked alone, because a text of several lines would define several figures.
-                CustomFigure::parse(name, text)?;
+                CustomMetric::check_new_name(name)?;
+                // Checked alone, because a text of several lines would define several metrics.
+                CustomMetric::parse(name, text)?;
             }
-            lines.push(CustomFigure::line(name, text));
+            lines.push(CustomMetric::line(name, text));
         }
-        let figures = (!lines.is_empty()).then(|| lines.join("\n"));
+        let custom_metrics = (!lines.is_empty()).then(|| lines.join("\n"));
         let text = |name: &str| match name {
             "task" => self.task.as_deref(),
             "positive_label" => self.positive_label.as_deref(),
             "costs" => self.costs.as_deref(),
             "splits" => splits.as_deref(),
-            "figures" => figures.as_deref(),
+            "custom_metrics" => custom_metrics.as_deref(),
             _ => None,
         };
         let number = |name: &str| match name {
@@ -414,7 +418,7 @@ mod tests {
                 threshold: 0.3,
                 costs: Some(Costs::parse("tp=1,fn=2").unwrap()),
                 splits: Split::parse_all("tag.carrier,feature.distance:500").unwrap(),
-                figures: CustomFigure::parse_all("mean=avg(score)\nn=count(*)").unwrap(),
+                custom_metrics: CustomMetric::parse_all("mean=avg(score)\nn=count(*)").unwrap(),
                 from: "2013-06-01".parse().ok(),
                 ..Definition::of(Task::Binary { positive_label: "late".into() })
             },
@@ -460,12 +464,13 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_said_one_by_one() {
-        let said = |figures: &[(&str, Option<&str>)]| {
-            let figures = figures.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned)));
-            NewDefinition { figures: Some(figures.collect()), ..NewDefinition::default() }
+    fn metrics_are_said_one_by_one() {
+        let said = |custom_metrics: &[(&str, Option<&str>)]| {
+            let custom_metrics =
+                custom_metrics.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned)));
+            NewDefinition { custom_metrics: Some(custom_metrics.collect()), ..NewDefinition::default() }
         };
-        let of = |definition: &Definition| CustomFigure::text_of(&definition.figures);
+        let of = |definition: &Definition| CustomMetric::text_of(&definition.custom_metrics);
         let first = said(&[("b", Some("count(*)")), ("a", Some(" avg(score) "))]).first("binary").unwrap();
         assert_eq!(of(&first), "a=avg(score)\nb=count(*)");
         let more = said(&[("c", Some("max(score)")), ("b", Some("none")), ("d", None)]);
@@ -475,17 +480,20 @@ mod tests {
         let other = NewDefinition { task: Some("regression".into()), ..NewDefinition::default() };
         assert_eq!(of(&next(&other, &after).unwrap()), of(&after));
         let nothing = next(&said(&[("a", None), ("c", None)]), &after).unwrap();
-        assert_eq!(nothing.figures, []);
+        assert_eq!(nothing.custom_metrics, []);
         let wrong = next(&said(&[("a", Some("score"))]), &after).unwrap_err().to_string();
-        assert_eq!(wrong, "the figure `a`: the column `score` stands outside of an aggregate");
+        assert_eq!(wrong, "the metric `a`: the column `score` stands outside of an aggregate");
     }
 
     #[test]
     fn a_change_reads_again_what_it_says() {
-        let figures = [("a", Some("avg(score)")), ("b", None)];
-        let figures = figures.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
-        let some =
-            NewDefinition { threshold: Some(0.0), figures: Some(figures.into()), ..Default::default() };
+        let custom_metrics = [("a", Some("avg(score)")), ("b", None)];
+        let custom_metrics = custom_metrics.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
+        let some = NewDefinition {
+            threshold: Some(0.0),
+            custom_metrics: Some(custom_metrics.into()),
+            ..Default::default()
+        };
         let none = NewDefinition {
             costs: Some(NOTHING.into()),
             splits: Some(Vec::new()),

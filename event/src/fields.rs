@@ -3,7 +3,7 @@
 //! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and its
 //! other properties. Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
-mod judges;
+mod applies_to;
 mod label;
 mod rule;
 mod table;
@@ -14,14 +14,14 @@ mod tests;
 use std::fmt;
 
 pub use self::{
-    judges::Judges,
+    applies_to::AppliesTo,
     label::{plain_label, same_label},
     rule::{
         MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_REASON_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule,
     },
     table::{
-        FEATURE_PREFIX, JUDGES, KNOWN_AT, PREDICTED_SINCE, REASON, SCORE_PREFIX, TAG_PREFIX, UNDATED,
-        WITHDRAWN,
+        FEATURE_PREFIX, JUDGES, KNOWN_AT, PREDICTED_SINCE, REASON, RETRACTED, SCORE_PREFIX, TAG_PREFIX,
+        UNDATED,
     },
 };
 
@@ -38,7 +38,7 @@ pub enum Kind {
     Releases,
     /// Outcome that does not name the prediction that it judges. It waits in the logs of the day on which it came
     /// until that is found, and then becomes one of [`Kind::Outcomes`].
-    Pending,
+    Unmatched,
 }
 
 /// Type of a field.
@@ -84,8 +84,8 @@ pub struct Field {
     pub needs: &'static [&'static str],
     /// True if rollups count it or sum it up.
     pub is_rolled_up: bool,
-    /// True if only withdrawals have it, so that no event that counts does.
-    pub is_of_withdrawal: bool,
+    /// True if only retractions have it, so that no event that counts does.
+    pub is_of_retraction: bool,
     /// Condition for removing it with the key of an event.
     pub erased: Erased,
 }
@@ -93,11 +93,11 @@ pub struct Field {
 /// Condition for removing the value of a field when the key of its event is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erased {
-    /// Never: figures count the event by it.
+    /// Never: metrics count the event by it.
     Never,
     /// Always: it is free text, or identifies an individual.
     WithKey,
-    /// With the values: it is a number or a class that figures are computed from.
+    /// With the values: it is a number or a class that metrics are computed from.
     WithValues,
 }
 
@@ -165,7 +165,7 @@ impl Kind {
 
     /// All kinds that have logs.
     pub const STORED: [Kind; 5] =
-        [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases, Kind::Pending];
+        [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases, Kind::Unmatched];
 
     /// Returns the letter of the kind in keys.
     pub fn letter(self) -> &'static str {
@@ -174,7 +174,7 @@ impl Kind {
             Kind::Outcomes => "o",
             Kind::Metrics => "m",
             Kind::Releases => "r",
-            Kind::Pending => "w",
+            Kind::Unmatched => "w",
         }
     }
 
@@ -195,7 +195,7 @@ impl Kind {
             Kind::Outcomes => "outcomes",
             Kind::Metrics => "metrics",
             Kind::Releases => "releases",
-            Kind::Pending => "pending",
+            Kind::Unmatched => "unmatched",
         }
     }
 
@@ -206,7 +206,7 @@ impl Kind {
             Kind::Outcomes => table::OUTCOMES,
             Kind::Metrics => table::METRICS,
             Kind::Releases => table::RELEASES,
-            Kind::Pending => table::PENDING,
+            Kind::Unmatched => table::UNMATCHED,
         }
     }
 
@@ -218,9 +218,9 @@ impl Kind {
         }
     }
 
-    /// Returns the fields of events that are not withdrawn.
+    /// Returns the fields of events that are not retracted.
     pub fn lasting_fields(self) -> impl Iterator<Item = &'static Field> {
-        self.fields().iter().filter(|field| !field.is_of_withdrawal)
+        self.fields().iter().filter(|field| !field.is_of_retraction)
     }
 
     /// Returns the field called `name`.
@@ -233,7 +233,7 @@ impl Kind {
         match self {
             Kind::Predictions => table::PREDICTION_FAMILIES,
             Kind::Metrics => table::METRIC_FAMILIES,
-            Kind::Outcomes | Kind::Releases | Kind::Pending => &[],
+            Kind::Outcomes | Kind::Releases | Kind::Unmatched => &[],
         }
     }
 
@@ -248,9 +248,9 @@ impl Kind {
         field.or_else(|| self.family(name).map(|family| family.kind))
     }
 
-    /// Returns the type of a column for events that are not withdrawn.
+    /// Returns the type of a column for events that are not retracted.
     pub fn lasting_type(self, name: &str) -> Option<FieldType> {
-        let is_lasting = !self.field(name).is_some_and(|field| field.is_of_withdrawal);
+        let is_lasting = !self.field(name).is_some_and(|field| field.is_of_retraction);
         self.column_type(name).filter(|_| is_lasting)
     }
 
@@ -298,7 +298,7 @@ impl Kind {
         self.called(self.fields().iter(), extra)
     }
 
-    /// Lists the columns of events that are not withdrawn for a message.
+    /// Lists the columns of events that are not retracted for a message.
     pub fn lasting_are_called(self, extra: &[&str]) -> String {
         self.called(self.lasting_fields(), extra)
     }
@@ -322,7 +322,7 @@ impl Kind {
             Kind::Outcomes => "an outcome",
             Kind::Metrics => "a metric",
             Kind::Releases => "a release event",
-            Kind::Pending => "a pending outcome",
+            Kind::Unmatched => "an unmatched outcome",
         }
     }
 
@@ -331,7 +331,7 @@ impl Kind {
     pub fn time_field(self) -> &'static str {
         match self {
             Kind::Predictions => "predicted_at",
-            Kind::Outcomes | Kind::Pending => "observed_at",
+            Kind::Outcomes | Kind::Unmatched => "observed_at",
             Kind::Metrics => "measured_at",
             Kind::Releases => "released_at",
         }

@@ -40,7 +40,7 @@ pub fn lane_of(key: &str, lanes: u8) -> u8 {
 /// of a metric are in one log; `None` if all events stay in lane 0.
 pub fn key_field(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::Predictions | Kind::Outcomes | Kind::Pending => Some("key"),
+        Kind::Predictions | Kind::Outcomes | Kind::Unmatched => Some("key"),
         Kind::Metrics => Some("name"),
         Kind::Releases => None,
     }

@@ -1,7 +1,7 @@
 //! Events: the vocabulary that all other rooms share.
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
-//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] figures that it
+//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] metrics that it
 //! may have; the [`lane`] of an event, and the total order of all events of a day; the [`Right`]s of callers; a
 //! [`Share`] of all keys; text that is [`plain`] enough for a terminal; the [`RowProblem`] of a refused row, and the
 //! [`Error`] of everything below the rim.
@@ -43,7 +43,7 @@ mod zone;
 
 pub use columns::{Column, Columns, Values};
 pub use costs::Costs;
-pub use custom::CustomFigure;
+pub use custom::CustomMetric;
 pub use definition::{Definition, DefinitionChange, NOTHING, NewDefinition, Said};
 pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;

@@ -2,8 +2,8 @@
 //!
 //! A rule judges whole days, one after the other. [`Rule::judge`] compares the number of a day with a threshold, or
 //! its robust z-score among the days before it, and returns a [`Verdict`]. [`Standing::step`] takes the verdicts in
-//! the order of days and returns the crossings: the rule begins to fire, or is resolved. Replaying the same numbers
-//! gives the same crossings ([`replay`]).
+//! the order of days and returns the transitions: the rule begins to fire, or is resolved. Replaying the same numbers
+//! gives the same transitions ([`replay`]).
 
 use event::Day;
 use serde::{Deserialize, Serialize};
@@ -86,15 +86,15 @@ impl State {
 /// Event to notify people of: a rule begins to fire, or is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Crossing {
+pub enum Transition {
     /// Begins to fire.
     Fires,
     /// Stops firing.
     Resolves,
 }
 
-impl Crossing {
-    /// Names of both crossings.
+impl Transition {
+    /// Names of both transitions.
     pub const NAMES: [&'static str; 2] = ["fires", "resolves"];
 
     /// Returns its name: `fires` or `resolves`.
@@ -113,17 +113,17 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Returns the standing after one more day, and the crossing, if any.
+    /// Returns the standing after one more day, and the transition, if any.
     ///
     /// A day without data neither extends nor breaks a row of days, and a firing rule stays firing.
-    pub fn step(self, verdict: Verdict, for_days: u32) -> (Self, Option<Crossing>) {
+    pub fn step(self, verdict: Verdict, for_days: u32) -> (Self, Option<Transition>) {
         let at = |state| Self { state, days: 0 };
         match (self.state, verdict) {
-            (State::Firing, Verdict::Cleared) => (at(State::Resolved), Some(Crossing::Resolves)),
+            (State::Firing, Verdict::Cleared) => (at(State::Resolved), Some(Transition::Resolves)),
             (State::Firing, _) | (State::Pending, Verdict::Unknown) => (self, None),
             (_, Verdict::Unknown) => (at(State::NoData), None),
             (_, Verdict::Breached) => match self.days.saturating_add(1) {
-                days if days >= for_days => (at(State::Firing), Some(Crossing::Fires)),
+                days if days >= for_days => (at(State::Firing), Some(Transition::Fires)),
                 days => (Self { state: State::Pending, days }, None),
             },
             (_, Verdict::Between | Verdict::Cleared) => (at(State::Ok), None),
@@ -179,8 +179,8 @@ pub struct JudgedDay {
     /// Standing of the rule after the day.
     #[serde(flatten)]
     pub standing: Standing,
-    /// Crossing on this day, if any.
-    pub crossing: Option<Crossing>,
+    /// Transition on this day, if any.
+    pub transition: Option<Transition>,
 }
 
 /// Judges consecutive days from a standing on. The first `before` days only serve as history.
@@ -189,9 +189,9 @@ pub fn replay(rule: &Rule, standing: Standing, days: &[(Day, Reading)], before: 
     let mut standing = standing;
     let judged = days.iter().enumerate().skip(before).map(|(at, (day, reading))| {
         let measured = rule.measured(reading, &readings[..at]);
-        let (after, crossing) = standing.step(rule.judge(measured), rule.for_days);
+        let (after, transition) = standing.step(rule.judge(measured), rule.for_days);
         standing = after;
-        JudgedDay { day: *day, reading: *reading, measured, standing, crossing }
+        JudgedDay { day: *day, reading: *reading, measured, standing, transition }
     });
     judged.collect()
 }

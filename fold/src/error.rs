@@ -46,13 +46,13 @@ pub enum FoldError {
         rows: usize,
     },
     /// The days of a window judge a release by other tasks.
-    #[error("the release `{release}` changed its task; figures of a window are of one task")]
+    #[error("the release `{release}` changed its task; metrics of a window are of one task")]
     OtherTask {
         /// Name of the release.
         release: String,
     },
     /// Releases that are pooled are judged by tasks of several kinds.
-    #[error("the releases of `{pool}` have tasks of several kinds; figures are of one kind")]
+    #[error("the releases of `{pool}` have tasks of several kinds; metrics are of one kind")]
     OtherTasks {
         /// Name of the pool.
         pool: String,
@@ -64,11 +64,11 @@ pub enum FoldError {
         why: String,
     },
     /// Predictions are split into too many buckets.
-    #[error("the figures of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
+    #[error("the metrics of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
     TooManyBuckets,
-    /// More predictions of some keys are withdrawn on a day than are held.
-    #[error("more than {} predictions of the keys are withdrawn on one day", crate::latest::MAX_WITHDRAWN)]
-    TooManyWithdrawn,
+    /// More predictions of some keys are retracted on a day than are held.
+    #[error("more than {} predictions of the keys are retracted on one day", crate::latest::MAX_RETRACTED)]
+    TooManyRetracted,
     /// A stored state cannot be read.
     #[error("the state of {what} cannot be read: {why}")]
     State {

@@ -1,16 +1,16 @@
-//! Figures of a classification that are expected before there is truth, from scores calibrated on predictions with
+//! Metrics of a classification that are expected before there is truth, from scores calibrated on predictions with
 //! truth: confidence-based performance estimation, as NannyML calls it.
 //!
 //! A calibrated score is the probability of the positive class, so the expected number of true positives among
-//! predictions is a sum of such probabilities, and a figure of expected counts is an expected figure. The assumption
-//! is that scores keep their meaning: drift of the concept does not change an expected figure, only its difference
+//! predictions is a sum of such probabilities, and a metric of expected counts is an expected metric. The assumption
+//! is that scores keep their meaning: drift of the concept does not change an expected metric, only its difference
 //! from the real one.
 
 mod classes;
 
 pub use classes::{ClassCalibration, ClassCases, expected_of_classes, realised_of_classes};
 
-use crate::{metrics::NORMAL_975, paired::log_loss};
+use crate::{formulas::NORMAL_975, paired::log_loss};
 
 /// A prediction with a score from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,19 +101,19 @@ impl Calibration {
     }
 }
 
-/// Expected value of a figure.
+/// Expected value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// Figure of the expected counts.
+    /// Metric of the expected counts.
     pub value: f64,
-    /// Band of the real figure with 95% probability, if the calibration holds: by the normal distribution and the
+    /// Band of the real metric with 95% probability, if the calibration holds: by the normal distribution and the
     /// delta method, as if the truths of predictions were independent.
     pub band: (f64, f64),
 }
 
-/// Figures that can be expected, by their names in evaluations, each with its least and greatest possible value. The
-/// macro figures are not defined for a binary task; for several classes only accuracy, AUC, log loss and the macro
-/// figures are.
+/// Metrics that can be expected, by their names in evaluations, each with its least and greatest possible value. The
+/// macro metrics are not defined for a binary task; for several classes only accuracy, AUC, log loss and the macro
+/// metrics are.
 pub const EXPECTED: [(&str, [f64; 2]); 12] = [
     ("accuracy", [0.0, 1.0]),
     ("precision", [0.0, 1.0]),
@@ -129,10 +129,10 @@ pub const EXPECTED: [(&str, [f64; 2]); 12] = [
     ("macro_f1", [0.0, 1.0]),
 ];
 
-/// Bytes of memory for each case while figures are computed.
+/// Bytes of memory for each case while metrics are computed.
 pub const BYTES_OF_EXPECTED: usize = size_of::<Likely>();
 
-/// Returns the expectation of each figure of [`EXPECTED`]; `None` if undefined.
+/// Returns the expectation of each metric of [`EXPECTED`]; `None` if undefined.
 ///
 /// Holds [`BYTES_OF_EXPECTED`] for each case.
 pub fn expected<'a>(
@@ -141,19 +141,19 @@ pub fn expected<'a>(
 ) -> [Option<Expected>; EXPECTED.len()] {
     let likely = |case: &'a Case| Likely::new(case, calibration.probability(case.score));
     let mut limits = EXPECTED.iter().map(|(_, limits)| *limits);
-    figures_of(&in_order(cases.into_iter().map(likely))).map(|(value, deviation)| {
+    metrics_of(&in_order(cases.into_iter().map(likely))).map(|(value, deviation)| {
         within_limits((value, deviation), limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]))
     })
 }
 
-/// Returns each figure of [`EXPECTED`] of the cases with truth; `None` if undefined. A known truth counts as a
+/// Returns each metric of [`EXPECTED`] of the cases with truth; `None` if undefined. A known truth counts as a
 /// probability of 0 or 1.
 ///
 /// Holds [`BYTES_OF_EXPECTED`] for each case.
 pub fn realised(cases: &[Case]) -> [Option<f64>; EXPECTED.len()] {
     let certain = |case: &Case| Some(Likely::new(case, f64::from(u8::from(case.is_positive?))));
-    let figures = figures_of(&in_order(cases.iter().filter_map(certain)));
-    figures.map(|(value, _)| value.is_finite().then_some(value))
+    let metrics = metrics_of(&in_order(cases.iter().filter_map(certain)));
+    metrics.map(|(value, _)| value.is_finite().then_some(value))
 }
 
 /// Sorts cases by score. Sums must not depend on the order in which predictions came.
@@ -167,17 +167,17 @@ fn in_order(cases: impl Iterator<Item = Likely>) -> Vec<Likely> {
     cases
 }
 
-/// Returns a figure with its band, cut at the limits of the figure; `None` if it divides by zero.
+/// Returns a metric with its band, cut at the limits of the metric; `None` if it divides by zero.
 fn within_limits((value, deviation): (f64, f64), [least, most]: [f64; 2]) -> Option<Expected> {
     let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
     value.is_finite().then(|| Expected { value, band: (low.max(least), high.min(most)) })
 }
 
-/// Value of an undefined figure.
+/// Value of an undefined metric.
 const UNDEFINED: (f64, f64) = (f64::NAN, f64::NAN);
 
-/// Returns each figure of [`EXPECTED`] with its standard deviation, of cases in the order of their scores.
-fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
+/// Returns each metric of [`EXPECTED`] with its standard deviation, of cases in the order of their scores.
+fn metrics_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
     let sum = |of: fn(&Likely) -> f64| cases.iter().map(of).sum::<f64>();
     let (positives, said, hits) = (sum(|case| case.p), sum(|case| case.says), sum(|case| case.p * case.says));
     let (recall, f1) = (hits / positives, 2.0 * hits / (said + positives));
@@ -232,7 +232,7 @@ fn mean(cases: &[Likely], of: impl Fn(&Likely, f64) -> f64) -> (f64, f64) {
     (sum / n, deviation(cases, |case| (of(case, 1.0) - of(case, 0.0)) / n))
 }
 
-/// Returns the standard deviation of a figure that changes by `slope` with the truth of each prediction.
+/// Returns the standard deviation of a metric that changes by `slope` with the truth of each prediction.
 fn deviation(cases: &[Likely], slope: impl Fn(&Likely) -> f64) -> f64 {
     cases.iter().map(|case| case.p * (1.0 - case.p) * slope(case) * slope(case)).sum::<f64>().sqrt()
 }

@@ -31,11 +31,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     LogSegment, Result,
-    join::{OUTCOME_COLUMNS, PREDICTION_COLUMNS},
-    metrics::{
+    formulas::{
         Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth,
         ratio,
     },
+    join::{OUTCOME_COLUMNS, PREDICTION_COLUMNS},
     state,
 };
 
@@ -68,7 +68,7 @@ pub fn needs(kind: Kind, column: &str) -> bool {
             judged || PREDICTION_COLUMNS.contains(&column) || column.starts_with(SCORE_PREFIX)
         }
         Kind::Outcomes => ["label", "value"].contains(&column) || OUTCOME_COLUMNS.contains(&column),
-        Kind::Metrics | Kind::Releases | Kind::Pending => false,
+        Kind::Metrics | Kind::Releases | Kind::Unmatched => false,
     }
 }
 
@@ -84,7 +84,7 @@ pub struct Evaluation {
     pub outcomes: u64,
     /// Outcomes among them that fit no prediction of the day, of whatever release: none has their key or, where they say
     /// so, their key at that instant.
-    pub unmatched: u64,
+    pub orphaned: u64,
 }
 
 /// The quality of the predictions of one release.
@@ -110,13 +110,13 @@ pub struct ReleaseEvaluation {
     pub defined_from: Option<Day>,
     /// Measures by task; `None` when the release has no definition.
     pub measures: Option<Measures>,
-    /// Figures that the model defines, by name.
+    /// Metrics that the model defines, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub custom: CustomValues,
-    /// Uncertainty of the figures, if requested; not stored.
+    /// Uncertainty of the metrics, if requested; not stored.
     #[serde(skip)]
     pub intervals: Option<Intervals>,
-    /// Further inputs for a test of a figure, if requested; not stored.
+    /// Further inputs for a test of a metric, if requested; not stored.
     #[serde(skip)]
     pub singles: Option<Arc<Singles>>,
 }
@@ -156,7 +156,7 @@ pub enum Measures {
     Regression(Regression),
 }
 
-/// Results of a binary classification. Only outcomes with a label judge. An undefined figure, such as precision when
+/// Results of a binary classification. Only outcomes with a label judge. An undefined metric, such as precision when
 /// nothing was predicted positive, is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
@@ -185,17 +185,17 @@ pub struct Binary {
     pub f1: Option<f64>,
     /// Judged predictions with a score in [0, 1]; the results below are based on them.
     pub scored: u64,
-    /// See [`crate::metrics::Scores::judge`].
+    /// See [`crate::formulas::Scores::judge`].
     pub auc: Option<f64>,
-    /// See [`crate::metrics::Probabilities::log_loss`].
+    /// See [`crate::formulas::Probabilities::log_loss`].
     pub log_loss: Option<f64>,
-    /// See [`crate::metrics::Probabilities::brier`].
+    /// See [`crate::formulas::Probabilities::brier`].
     pub brier: Option<f64>,
-    /// See [`crate::metrics::Probabilities::ece`].
+    /// See [`crate::formulas::Probabilities::ece`].
     pub ece: Option<f64>,
-    /// See [`crate::metrics::Probabilities::calibration`].
+    /// See [`crate::formulas::Probabilities::calibration`].
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
-    /// The other figures of the scores.
+    /// The other metrics of the scores.
     pub ranks: Ranks,
     /// Costs and gains of the predictions, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,7 +217,7 @@ pub struct Multiclass {
     pub accuracy: Option<f64>,
     /// Counts by class.
     pub classes: Classes,
-    /// Figures of the scores.
+    /// Metrics of the scores.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub scores: ClassScores,
 }
@@ -227,15 +227,15 @@ pub struct Multiclass {
 pub struct Regression {
     /// Predictions with a value whose outcome has a value.
     pub judged: u64,
-    /// See [`crate::metrics::ErrorFigures::mae`].
+    /// See [`crate::formulas::ErrorMetrics::mae`].
     pub mae: Option<f64>,
-    /// See [`crate::metrics::ErrorFigures::rmse`].
+    /// See [`crate::formulas::ErrorMetrics::rmse`].
     pub rmse: Option<f64>,
-    /// See [`crate::metrics::ErrorFigures::bias`].
+    /// See [`crate::formulas::ErrorMetrics::bias`].
     pub bias: Option<f64>,
-    /// The other figures.
+    /// The other metrics.
     pub detail: ErrorDetail,
-    /// Figures of the intervals.
+    /// Metrics of the intervals.
     #[serde(default, skip_serializing_if = "state::is_default")]
     pub bounds: Bounds,
     /// The share of real numbers that these intervals are to hold, if that is known and the same of all.
@@ -259,8 +259,8 @@ impl Evaluation {
         }
         let empty = Self::default().to_state().len();
         // Counts of the whole day go into the first text.
-        let (outcomes, unmatched) = (self.outcomes, self.unmatched);
-        let mut some = Self { outcomes, unmatched, ..Self::default() };
+        let (outcomes, orphaned) = (self.outcomes, self.orphaned);
+        let mut some = Self { outcomes, orphaned, ..Self::default() };
         let (mut states, mut bytes) = (Vec::new(), some.to_state().len());
         for piece in self.pieces() {
             // Length with the comma before it.
@@ -295,7 +295,7 @@ impl Evaluation {
         let mut all = Self::default();
         for text in texts {
             let some = Self::from_state(text)?;
-            (all.outcomes, all.unmatched) = (all.outcomes + some.outcomes, all.unmatched + some.unmatched);
+            (all.outcomes, all.orphaned) = (all.outcomes + some.outcomes, all.orphaned + some.orphaned);
             all.take(some);
         }
         Ok(all)

@@ -6,7 +6,7 @@
 //!   without it, all predictions of its key on that day. Both judge them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
-//! - A withdrawn event removes itself and all events of its identity before it: for a prediction that is (release,
+//! - A retracted event removes itself and all events of its identity before it: for a prediction that is (release,
 //!   key, `predicted_at`), for an outcome (key, `predicted_at` or none, `observed_at`). Later events count again.
 //!
 //! A partitioned hash join. Both sides are first distributed into buckets by the hash of the key, keys copied along;
@@ -19,7 +19,7 @@ mod bucket;
 use std::collections::BTreeMap;
 
 use bucket::{Bucket, Found, Met, Round};
-use event::fields::WITHDRAWN;
+use event::fields::RETRACTED;
 
 use crate::{
     LogSegment, Result, RowRef,
@@ -28,10 +28,10 @@ use crate::{
 };
 
 /// Columns that [`join`] needs of predictions.
-pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
+pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", RETRACTED];
 
 /// Columns that [`join`] needs of outcomes.
-pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", WITHDRAWN];
+pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", RETRACTED];
 
 /// A prediction and the outcome that judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +56,11 @@ pub struct Joined {
     pub repeated: Vec<u64>,
     /// Superseded predictions, with the index of their release.
     pub repeats: Vec<(RowRef, u32)>,
-    /// Number of outcomes that are not withdrawn.
+    /// Number of outcomes that are not retracted.
     pub outcomes: u64,
     /// Number of these that fit no prediction of the day: none has their key or, if they name an instant, their key
     /// at that instant.
-    pub unmatched: u64,
+    pub orphaned: u64,
 }
 
 /// Joins the predictions of a day with the outcomes in the log of the same day.
@@ -102,19 +102,19 @@ fn join_in_buckets(
                 repeats.push((prediction, release));
                 continue;
             }
-            Found::Withdrawn => continue,
+            Found::Retracted => continue,
             Found::Nothing => None,
             Found::Outcome(at) => Some(at),
         };
         pairs.push(Pair { prediction, outcome, release });
     }
     let releases = names.into_keys().map(str::to_owned).collect();
-    let Met { outcomes, unmatched } = met;
-    Ok(Joined { releases, pairs, repeated, repeats, outcomes, unmatched }.without_silent())
+    let Met { outcomes, orphaned } = met;
+    Ok(Joined { releases, pairs, repeated, repeats, outcomes, orphaned }.without_silent())
 }
 
 impl Joined {
-    /// Removes releases whose predictions are all withdrawn.
+    /// Removes releases whose predictions are all retracted.
     fn without_silent(mut self) -> Self {
         let mut speaks = vec![false; self.releases.len()];
         self.pairs.iter().for_each(|pair| speaks[pair.release as usize] = true);
@@ -145,7 +145,7 @@ struct Prediction {
     /// Number in log order.
     row: u32,
     release: u32,
-    is_withdrawn: bool,
+    is_retracted: bool,
 }
 
 /// Content of an outcome besides key and instant.
@@ -154,18 +154,18 @@ struct Outcome {
     at: RowRef,
     /// True if it judges one instant; otherwise it judges the whole day, and its instant is meaningless.
     of_instant: bool,
-    is_withdrawn: bool,
+    is_retracted: bool,
 }
 
-/// Withdrawal flags of the events of a segment.
-struct Withdrawn<'a>(Option<Texts<'a>>);
+/// Retraction flags of the events of a segment.
+struct Retracted<'a>(Option<Texts<'a>>);
 
-impl<'a> Withdrawn<'a> {
+impl<'a> Retracted<'a> {
     fn read(columns: &'a event::Columns) -> Result<Self> {
-        Ok(Self(texts(columns, WITHDRAWN)?))
+        Ok(Self(texts(columns, RETRACTED)?))
     }
 
-    /// Returns whether a row is a withdrawal. The column has only one possible text.
+    /// Returns whether a row is a retraction. The column has only one possible text.
     #[inline]
     fn has(&self, row: usize) -> bool {
         self.0.is_some_and(|texts| texts.get(row).is_some())
@@ -214,12 +214,12 @@ fn deal_predictions(
     let mut numbered = releases.iter().zip(0..);
     for (_, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
-        let withdrawn = Withdrawn::read(columns)?;
+        let retracted = Retracted::read(columns)?;
         for (row, (&instant, (&release, number))) in instants.iter().zip(&mut numbered).enumerate() {
             // The keys were checked to be without nulls.
             let key = keys.get(row).unwrap_or_default();
-            let is_withdrawn = withdrawn.has(row);
-            round.deal(&mut dealt, key, instant, Prediction { row: number, release, is_withdrawn });
+            let is_retracted = retracted.has(row);
+            round.deal(&mut dealt, key, instant, Prediction { row: number, release, is_retracted });
         }
     }
     Ok(dealt)
@@ -230,12 +230,12 @@ fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<V
     let mut dealt = round.empty(rows, key_bytes(segments)?);
     for &(segment, columns) in segments {
         let (keys, instants) = (required_texts(columns, "key")?, times(columns, "predicted_at")?);
-        let withdrawn = Withdrawn::read(columns)?;
+        let retracted = Retracted::read(columns)?;
         for (row, &observed) in required_times(columns, "observed_at")?.iter().enumerate() {
             let instant = instants.and_then(|instants| instants.get(row));
             let at = RowRef { segment, row: row as u32 };
-            let is_withdrawn = withdrawn.has(row);
-            let outcome = Outcome { observed, at, of_instant: instant.is_some(), is_withdrawn };
+            let is_retracted = retracted.has(row);
+            let outcome = Outcome { observed, at, of_instant: instant.is_some(), is_retracted };
             round.deal(&mut dealt, keys.get(row).unwrap_or_default(), instant.unwrap_or_default(), outcome);
         }
     }

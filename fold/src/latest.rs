@@ -1,18 +1,18 @@
 //! Predictions judged by an outcome that names no instant: the latest of its key within a span of time, or all of
 //! them.
 //!
-//! A prediction counts here as it does in the [join](mod@crate::join): a withdrawn one removes itself and all earlier
+//! A prediction counts here as it does in the [join](mod@crate::join): a retracted one removes itself and all earlier
 //! ones of its identity (release, key, `predicted_at`). An instant is found while the prediction of any release
 //! counts there, because an outcome judges every release.
 //!
-//! The segments of a day are added once, in any order. If one of the instants found was withdrawn by some release
-//! ([`Latest::again`]), they are added a second time, with all withdrawals known. So memory grows with the questions
-//! and with the withdrawals of their keys, not with the day.
+//! The segments of a day are added once, in any order. If one of the instants found was retracted by some release
+//! ([`Latest::again`]), they are added a second time, with all retractions known. So memory grows with the questions
+//! and with the retractions of their keys, not with the day.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use event::{
-    fields::{Judges, WITHDRAWN},
+    fields::{AppliesTo, RETRACTED},
     lane::Place,
 };
 
@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Columns that [`Latest`] needs of predictions.
-pub const COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
+pub const COLUMNS: &[&str] = &["key", "predicted_at", "release", RETRACTED];
 
-/// Maximum number of withdrawn predictions held for the keys of one question and day.
-pub const MAX_WITHDRAWN: usize = 1_000_000;
+/// Maximum number of retracted predictions held for the keys of one question and day.
+pub const MAX_RETRACTED: usize = 1_000_000;
 
 /// Maximum number of predictions that one outcome judges. At most one more than that is held for a question.
 pub const MAX_JUDGED: usize = 1_000;
@@ -41,7 +41,7 @@ pub struct Asked {
     /// Latest instant, inclusive.
     pub until: i64,
     /// Selection: the latest or all.
-    pub judges: Judges,
+    pub applies_to: AppliesTo,
 }
 
 /// Identity of a prediction: release, key and instant.
@@ -54,9 +54,9 @@ pub struct Latest<'a> {
     /// Numbers of the questions of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
     found: Vec<BTreeSet<i64>>,
-    /// Place and row of the last withdrawal of each identity.
-    withdrawn: BTreeMap<Identity, (Place, usize)>,
-    /// True in the second pass, with all withdrawals known.
+    /// Place and row of the last retraction of each identity.
+    retracted: BTreeMap<Identity, (Place, usize)>,
+    /// True in the second pass, with all retractions known.
     is_second: bool,
 }
 
@@ -67,8 +67,8 @@ impl<'a> Latest<'a> {
         for number in numbers {
             of_key.entry(&asked[number].key).or_default().push(number);
         }
-        let (found, withdrawn) = (vec![BTreeSet::new(); asked.len()], BTreeMap::new());
-        Self { asked, of_key, found, withdrawn, is_second: false }
+        let (found, retracted) = (vec![BTreeSet::new(); asked.len()], BTreeMap::new());
+        Self { asked, of_key, found, retracted, is_second: false }
     }
 
     /// Returns the keys of the questions.
@@ -79,14 +79,14 @@ impl<'a> Latest<'a> {
     /// Adds the predictions of a segment.
     ///
     /// # Errors
-    /// Fails if a column is invalid, or if more than [`MAX_WITHDRAWN`] predictions of the keys are withdrawn.
+    /// Fails if a column is invalid, or if more than [`MAX_RETRACTED`] predictions of the keys are retracted.
     pub fn add(&mut self, LogSegment { place, columns }: LogSegment<'_>) -> Result<()> {
         if columns.rows == 0 {
             return Ok(());
         }
         let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
         let releases = required_texts(columns, "release")?;
-        let withdrawn = texts(columns, WITHDRAWN)?;
+        let retracted = texts(columns, RETRACTED)?;
         for (row, &at) in instants.iter().enumerate() {
             let Some((key, questions)) = keys.get(row).and_then(|key| self.of_key.get_key_value(key)) else {
                 continue;
@@ -97,25 +97,25 @@ impl<'a> Latest<'a> {
                 .filter(|number| (asked[**number].from..=asked[**number].until).contains(&at));
             let Some(first) = fits.next() else { continue };
             let release = releases.get(row).unwrap_or_default();
-            if withdrawn.is_some_and(|withdrawn| withdrawn.get(row).is_some()) {
+            if retracted.is_some_and(|retracted| retracted.get(row).is_some()) {
                 if !self.is_second {
                     let identity = (release.to_owned(), (*key).to_owned(), at);
-                    let known = self.withdrawn.entry(identity).or_insert((place, row));
+                    let known = self.retracted.entry(identity).or_insert((place, row));
                     *known = (*known).max((place, row));
-                    if self.withdrawn.len() > MAX_WITHDRAWN {
-                        return Err(FoldError::TooManyWithdrawn);
+                    if self.retracted.len() > MAX_RETRACTED {
+                        return Err(FoldError::TooManyRetracted);
                     }
                 }
                 continue;
             }
-            if self.is_second && !self.withdrawn.is_empty() {
+            if self.is_second && !self.retracted.is_empty() {
                 let identity = (release.to_owned(), (*key).to_owned(), at);
-                if self.withdrawn.get(&identity).is_some_and(|last| *last > (place, row)) {
+                if self.retracted.get(&identity).is_some_and(|last| *last > (place, row)) {
                     continue;
                 }
             }
             for number in [first].into_iter().chain(fits) {
-                note(&mut self.found[*number], asked[*number].judges, at);
+                note(&mut self.found[*number], asked[*number].applies_to, at);
             }
         }
         Ok(())
@@ -129,7 +129,7 @@ impl<'a> Latest<'a> {
             let doubts = |found: &BTreeSet<i64>| found.contains(at) || found.len() > MAX_JUDGED;
             self.of_key[key.as_str()].iter().map(found).any(doubts)
         };
-        if self.is_second || !self.withdrawn.keys().any(is_doubted) {
+        if self.is_second || !self.retracted.keys().any(is_doubted) {
             return false;
         }
         self.is_second = true;
@@ -144,14 +144,14 @@ impl<'a> Latest<'a> {
 }
 
 /// Records the instant of a prediction that fits a question.
-fn note(found: &mut BTreeSet<i64>, judges: Judges, at: i64) {
-    match judges {
-        Judges::Latest if found.last().is_none_or(|last| *last < at) => {
+fn note(found: &mut BTreeSet<i64>, applies_to: AppliesTo, at: i64) {
+    match applies_to {
+        AppliesTo::Latest if found.last().is_none_or(|last| *last < at) => {
             found.clear();
             found.insert(at);
         }
-        Judges::All if found.len() <= MAX_JUDGED => _ = found.insert(at),
-        Judges::Latest | Judges::All => {}
+        AppliesTo::All if found.len() <= MAX_JUDGED => _ = found.insert(at),
+        AppliesTo::Latest | AppliesTo::All => {}
     }
 }
 
@@ -162,27 +162,27 @@ mod tests {
     use super::*;
     use crate::testing::{columns, texts, times};
 
-    /// A prediction: release, key, instant, and true if withdrawn.
+    /// A prediction: release, key, instant, and true if retracted.
     type Row = (&'static str, &'static str, i64, bool);
 
     fn segment(rows: &[Row]) -> event::Columns {
         let text = |of: fn(&Row) -> &'static str| rows.iter().map(|row| Some(of(row))).collect::<Vec<_>>();
         let at: Vec<Option<i64>> = rows.iter().map(|row| Some(row.2)).collect();
-        let withdrawn: Vec<Option<&str>> = rows.iter().map(|row| row.3.then_some("true")).collect();
+        let retracted: Vec<Option<&str>> = rows.iter().map(|row| row.3.then_some("true")).collect();
         columns(vec![
             texts("key", &text(|row| row.1), false),
             times("predicted_at", &at),
             texts("release", &text(|row| row.0), true),
-            texts(WITHDRAWN, &withdrawn, true),
+            texts(RETRACTED, &retracted, true),
         ])
     }
 
     fn asked(key: &str, from: i64, until: i64) -> Asked {
-        Asked { key: key.to_owned(), from, until, judges: Judges::Latest }
+        Asked { key: key.to_owned(), from, until, applies_to: AppliesTo::Latest }
     }
 
     fn all(key: &str, from: i64, until: i64) -> Asked {
-        Asked { judges: Judges::All, ..asked(key, from, until) }
+        Asked { applies_to: AppliesTo::All, ..asked(key, from, until) }
     }
 
     fn latest(segments: &[Vec<Row>], asked: &[Asked]) -> Vec<Vec<i64>> {
@@ -213,7 +213,7 @@ mod tests {
             asked("c", 0, 99),
         ];
         assert_eq!(latest(&segments, &questions), [vec![20], vec![30], vec![], vec![20], vec![], vec![]]);
-        let questions = questions.map(|asked| Asked { judges: Judges::All, ..asked });
+        let questions = questions.map(|asked| Asked { applies_to: AppliesTo::All, ..asked });
         assert_eq!(
             latest(&segments, &questions),
             [vec![10, 20], vec![10, 20, 30], vec![], vec![20], vec![], vec![]]
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn withdrawn_predictions_are_skipped_unless_sent_again() {
+    fn retracted_predictions_are_skipped_unless_sent_again() {
         let question = [asked("a", 0, 99), all("a", 0, 99)];
         let taken = vec![("v1", "a", 30, false), ("v1", "a", 20, false), ("v1", "a", 30, true)];
         assert_eq!(latest(std::slice::from_ref(&taken), &question), [[20], [20]]);
@@ -236,12 +236,12 @@ mod tests {
         assert_eq!(latest(&[vec![("v2", "a", 40, true)], taken], &question), [[20], [20]]);
     }
 
-    /// Too many predictions are detected even if some held at first are withdrawn.
+    /// Too many predictions are detected even if some held at first are retracted.
     #[test]
-    fn prediction_limit_holds_without_counting_withdrawn_ones() {
+    fn prediction_limit_holds_without_counting_retracted_ones() {
         let most = MAX_JUDGED as i64;
-        let rows = |from: i64, to: i64, is_withdrawn: bool| -> Vec<Row> {
-            (from..to).map(|at| ("v1", "a", at, is_withdrawn)).collect()
+        let rows = |from: i64, to: i64, is_retracted: bool| -> Vec<Row> {
+            (from..to).map(|at| ("v1", "a", at, is_retracted)).collect()
         };
         let question = [all("a", 0, 10 * most)];
         let found = |segments: &[Vec<Row>]| latest(segments, &question).remove(0);
@@ -272,9 +272,9 @@ mod tests {
                 && !rows[*number..].iter().any(is_same)
         };
         let all: BTreeSet<i64> = rows.iter().enumerate().filter(counts).map(|(_, row)| row.2).collect();
-        match asked.judges {
-            Judges::Latest => all.last().copied().into_iter().collect(),
-            Judges::All => all.into_iter().collect(),
+        match asked.applies_to {
+            AppliesTo::Latest => all.last().copied().into_iter().collect(),
+            AppliesTo::All => all.into_iter().collect(),
         }
     }
 
@@ -285,8 +285,8 @@ mod tests {
             questions in vec((0usize..3, 0i64..6, 0i64..6, any::<bool>()), 1..6),
         ) {
             let (releases, keys) = (["v1", "v2"], ["a", "b", "c"]);
-            let row = |(release, key, at, withdrawn): (usize, usize, i64, u8)| {
-                (releases[release], keys[key], at, withdrawn == 0)
+            let row = |(release, key, at, retracted): (usize, usize, i64, u8)| {
+                (releases[release], keys[key], at, retracted == 0)
             };
             let segments: Vec<Vec<Row>> =
                 rows.into_iter().map(|rows| rows.into_iter().map(row).collect()).collect();

@@ -12,9 +12,9 @@
 //! - [`latest`]: the predictions that an outcome without an instant judges;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: the quality of each release on one day;
-//! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived;
+//! - [`metric`]: the table of its metrics, from which columns, rankings and windows are derived;
 //! - [`drift`]: the distances between the numbers and names of a window and those of a reference;
-//! - [`alert`]: the days on which the numbers of a figure are a reason to notify people.
+//! - [`alert`]: the days on which the numbers of a metric are a reason to notify people.
 //!
 //! Each module names the columns that it needs, so that readers decode no others.
 //!
@@ -46,14 +46,14 @@ mod error;
 pub mod estimate;
 pub mod evaluation;
 pub mod exact;
-pub mod figure;
 pub mod fixed;
+pub mod formulas;
 mod hash;
 pub mod join;
 pub mod key_filter;
 pub mod latest;
 pub mod maturity;
-pub mod metrics;
+pub mod metric;
 pub mod paired;
 pub mod ranking;
 mod read;
@@ -68,7 +68,7 @@ mod testing;
 pub use error::{FoldError, Result};
 pub use evaluation::{Evaluation, evaluate};
 pub use exact::ExactSum;
-pub use figure::{AnyFigure, Figure, Windowed};
 pub use join::{Joined, join};
+pub use metric::{AnyMetric, Metric, Windowed};
 pub use rollup::{Delta, Rollup};
 pub use segment::{EventPlace, LogSegment, RowRef};

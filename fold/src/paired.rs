@@ -1,6 +1,6 @@
 //! Two releases head to head, prediction by prediction: outcomes that both predicted, and that judge both.
 //!
-//! Pairing makes the comparison sharper than that of two figures with an interval each: a hard day is hard for both.
+//! Pairing makes the comparison sharper than that of two metrics with an interval each: a hard day is hard for both.
 
 mod ongoing;
 mod sequence;
@@ -40,10 +40,10 @@ pub struct Meeting {
     pub sides: [Side; 2],
 }
 
-/// A figure of two releases on the same predictions.
+/// A metric of two releases on the same predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Figure of each.
+    /// Metric of each.
     pub of: [f64; 2],
     /// 95% interval of the first less the second, by the normal distribution; `None` for fewer than two predictions.
     pub interval: Option<(f64, f64)>,
@@ -58,15 +58,15 @@ impl Difference {
     }
 }
 
-/// A figure with its formula for paired predictions.
+/// A metric with its formula for paired predictions.
 pub struct Paired {
-    /// Name of the figure.
+    /// Name of the metric.
     pub name: &'static str,
     /// Computes it; `None` if undefined.
     pub of: fn(&[Meeting]) -> Option<Difference>,
 }
 
-/// Figures that are compared, with the tests of their differences:
+/// Metrics that are compared, with the tests of their differences:
 ///
 /// - `accuracy`: the exact test of McNemar (1947), as `statsmodels.stats.contingency_tables.mcnemar(exact=True)`;
 /// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988), as `Delong_test` of MLstatkit;
@@ -180,7 +180,7 @@ pub struct Decided {
 
 impl Decided {
     /// Returns the decision after a day, given the one before it. If the bounds include zero again, predictions have
-    /// changed, and the decision is withdrawn.
+    /// changed, and the decision is retracted.
     fn after(before: Option<Self>, so_far: &SoFar, (period, day): (usize, u32)) -> Option<Self> {
         let winner = so_far.winner()?;
         let goes_on = before.filter(|before| before.winner == winner);
@@ -203,8 +203,8 @@ pub struct HeadToHead {
     pub so_far: SoFar,
     /// Decision after this period; `None` if undecided.
     pub decided: Option<Decided>,
-    /// Figures by the place in [`PAIRED`].
-    pub figures: [Option<Difference>; PAIRED.len()],
+    /// Metrics by the place in [`PAIRED`].
+    pub metrics: [Option<Difference>; PAIRED.len()],
 }
 
 /// Compares two releases in consecutive periods; the meetings of a period need not be sorted.
@@ -232,7 +232,7 @@ pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>
             advantage: (!period.is_empty()).then(|| sum / period.len() as f64),
             so_far,
             decided,
-            figures: PAIRED.each_ref().map(|figure| (figure.of)(period)),
+            metrics: PAIRED.each_ref().map(|metric| (metric.of)(period)),
         }
     });
     let compared = compared.collect();
@@ -270,7 +270,7 @@ fn accuracy(met: &[Meeting]) -> Option<Difference> {
     Some(Difference { p_value: mcnemar(only(0), only(1)), ..within_one(of_means(&numbers, 0.0)?) })
 }
 
-/// Cuts the interval of a figure whose differences are between -1 and 1.
+/// Cuts the interval of a metric whose differences are between -1 and 1.
 fn within_one(found: Difference) -> Difference {
     let interval = found.interval.map(|(low, high)| (low.max(-1.0), high.min(1.0)));
     Difference { interval, ..found }
@@ -294,7 +294,7 @@ fn brier(p: f64, real: f64) -> f64 {
     off * off
 }
 
-/// Computes the loss of [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
+/// Computes the loss of [`Probabilities::log_loss`](crate::formulas::Probabilities::log_loss).
 pub(crate) fn log_loss(p: f64, real: f64) -> f64 {
     let of_truth = if real == 1.0 { p } else { 1.0 - p };
     -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))

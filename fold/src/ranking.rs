@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::metrics::NORMAL_975;
+use crate::formulas::NORMAL_975;
 
 /// Maximum number of steps. Newton's method needs about ten.
 const MAX_STEPS: usize = 100;

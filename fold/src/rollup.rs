@@ -11,7 +11,7 @@ pub mod bounded;
 pub mod feature;
 mod fold;
 mod groups;
-pub mod metric;
+pub mod logged;
 mod moments;
 pub mod numbers;
 pub mod parts;
@@ -31,7 +31,7 @@ use crate::{LogSegment, Result, state};
 
 pub use bounded::{Bounded, Merge};
 pub use feature::{Feature, FeatureNumbers, FeaturePart};
-pub use metric::{Metric, MetricPart, Series};
+pub use logged::{LoggedMetricRollup, MetricPart, Series};
 pub(crate) use moments::Moments;
 pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
@@ -82,14 +82,14 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// Returns the number of events of a kind. Pending outcomes are counted on the days that they judge, as outcomes.
+    /// Returns the number of events of a kind. Unmatched outcomes are counted on the days that they judge, as outcomes.
     pub fn events(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.predictions.total.n,
             Kind::Outcomes => self.outcomes.n,
             Kind::Metrics => self.metrics.n,
             Kind::Releases => self.releases.n,
-            Kind::Pending => 0,
+            Kind::Unmatched => 0,
         }
     }
 

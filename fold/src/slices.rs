@@ -1,4 +1,4 @@
-//! Slices of the predictions of a release in which it is bad, ranked by the gap between their figure and that of all.
+//! Slices of the predictions of a release in which it is bad, ranked by the gap between their metric and that of all.
 //!
 //! A slice is a part of the predictions, and is compared with all of its release. The test compares the slice with
 //! the rest, which is all less the slice, so nothing is read for it. Any gap is significant with enough predictions,
@@ -7,23 +7,23 @@
 use std::sync::Arc;
 
 use crate::{
-    AnyFigure, Windowed,
+    AnyMetric, Windowed,
     drift::adjusted,
     evaluation::ReleaseEvaluation,
-    figure::{Direction, Evidence},
-    metrics::Curve,
+    formulas::Curve,
+    metric::{Direction, Evidence},
 };
 
-/// A figure of some predictions of the days of a window.
+/// A metric of some predictions of the days of a window.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    figure: AnyFigure,
+    metric: AnyMetric,
     windowed: Windowed,
     predictions: u64,
     evidence: Option<Evidence>,
-    /// True if the figure of some day has no evidence, so that the window has none.
+    /// True if the metric of some day has no evidence, so that the window has none.
     lacks_evidence: bool,
-    /// Scores, if known and needed to test the figure.
+    /// Scores, if known and needed to test the metric.
     curve: Option<Arc<Curve>>,
     /// Number of results added.
     results: u64,
@@ -31,10 +31,10 @@ pub struct Sample {
 
 impl Sample {
     /// Creates an empty sample.
-    pub fn new(figure: &AnyFigure) -> Self {
-        let windowed = Windowed::new(figure.clone());
+    pub fn new(metric: &AnyMetric) -> Self {
+        let windowed = Windowed::new(metric.clone());
         Self {
-            figure: figure.clone(),
+            metric: metric.clone(),
             windowed,
             predictions: 0,
             evidence: None,
@@ -49,11 +49,11 @@ impl Sample {
         self.predictions += of.predictions;
         self.windowed.add(of);
         let evidence =
-            if let AnyFigure::Declared(figure) = &self.figure { of.evidence(figure) } else { None };
+            if let AnyMetric::Declared(metric) = &self.metric { of.evidence(metric) } else { None };
         match (evidence, &mut self.evidence) {
             (Some(more), Some(evidence)) => *evidence += more,
             (Some(more), none) => *none = Some(more),
-            (None, _) => self.lacks_evidence |= self.figure.of(of).is_some(),
+            (None, _) => self.lacks_evidence |= self.metric.of(of).is_some(),
         }
         self.curve = of.singles.as_ref().and_then(|singles| singles.curve.clone());
         self.results += 1;
@@ -64,12 +64,12 @@ impl Sample {
         self.predictions
     }
 
-    /// Returns the figure; `None` if undefined.
+    /// Returns the metric; `None` if undefined.
     pub fn value(&self) -> Option<f64> {
         self.windowed.value()
     }
 
-    /// Returns the number of predictions behind the figure.
+    /// Returns the number of predictions behind the metric.
     pub fn n(&self) -> u64 {
         self.evidence().map_or(self.windowed.n(), |evidence| evidence.n())
     }
@@ -78,7 +78,7 @@ impl Sample {
         self.evidence.filter(|_| !self.lacks_evidence)
     }
 
-    /// Returns the scores behind the area under the curve. With several results there are none: the figure is the
+    /// Returns the scores behind the area under the curve. With several results there are none: the metric is the
     /// mean of their areas, and not the area of one curve.
     fn curve(&self) -> Option<&Curve> {
         self.curve.as_deref().filter(|_| self.results == 1)
@@ -102,11 +102,11 @@ pub struct Ranked<L> {
     pub label: L,
     /// Number of its predictions, judged or not, as a share of all.
     pub share: f64,
-    /// Number of predictions behind the figure.
+    /// Number of predictions behind the metric.
     pub n: u64,
-    /// Figure of the slice.
+    /// Metric of the slice.
     pub value: f64,
-    /// Figure of all.
+    /// Metric of all.
     pub whole: f64,
     /// Probability of so great a difference between the slice and the rest without one; `None` if not tested.
     pub p_value: Option<f64>,
@@ -117,14 +117,14 @@ pub struct Ranked<L> {
 }
 
 impl<L> Ranked<L> {
-    /// Returns the excess of the figure of the slice over that of all.
+    /// Returns the excess of the metric of the slice over that of all.
     pub fn gap(&self) -> f64 {
         self.value - self.whole
     }
 }
 
 /// Ranks slices, each given with all predictions of its release: the worst first, and at the end those with fewer
-/// than `min_n` predictions. A slice is left out if the figure of either is undefined. Among equal gaps the lesser
+/// than `min_n` predictions. A slice is left out if the metric of either is undefined. Among equal gaps the lesser
 /// label comes first.
 pub fn ranked<'a, L: Ord>(
     slices: impl IntoIterator<Item = (L, &'a Sample, &'a Sample)>,

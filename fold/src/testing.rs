@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use event::{
     Column, Columns, Values,
     columns::{Coded, Strings},
-    fields::{SCORE_PREFIX, WITHDRAWN},
+    fields::{RETRACTED, SCORE_PREFIX},
 };
 
 /// Creates a column of strings; `coded` chooses between its two representations, if possible.
@@ -63,7 +63,7 @@ pub(crate) struct Prediction {
     pub(crate) scores: Vec<(&'static str, f64)>,
     pub(crate) tag: Option<&'static str>,
     pub(crate) feature: Option<f64>,
-    pub(crate) withdrawn: bool,
+    pub(crate) retracted: bool,
 }
 
 /// An outcome in tests.
@@ -74,13 +74,13 @@ pub(crate) struct Outcome {
     pub(crate) observed: i64,
     pub(crate) label: Option<&'static str>,
     pub(crate) value: Option<f64>,
-    pub(crate) withdrawn: bool,
+    pub(crate) retracted: bool,
 }
 
-/// Creates the column of withdrawals; `None` if there are none.
-fn withdrawn<R>(rows: &[R], is_withdrawn: impl Fn(&R) -> bool, coded: bool) -> Option<Column> {
-    let said = pick(rows, |row| is_withdrawn(row).then_some("true"));
-    said.iter().any(Option::is_some).then(|| texts(WITHDRAWN, &said, coded))
+/// Creates the column of retractions; `None` if there are none.
+fn retracted<R>(rows: &[R], is_retracted: impl Fn(&R) -> bool, coded: bool) -> Option<Column> {
+    let said = pick(rows, |row| is_retracted(row).then_some("true"));
+    said.iter().any(Option::is_some).then(|| texts(RETRACTED, &said, coded))
 }
 
 fn pick<R, T>(rows: &[R], field: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
@@ -115,7 +115,7 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     if rows.iter().any(|row| row.tag.is_some()) {
         made.push(texts("tag.t", &pick(rows, |row| row.tag), coded));
     }
-    made.extend(withdrawn(rows, |row| row.withdrawn, coded));
+    made.extend(retracted(rows, |row| row.retracted, coded));
     columns(made)
 }
 
@@ -128,6 +128,6 @@ pub(crate) fn outcomes(rows: &[Outcome], coded: bool) -> Columns {
         texts("label", &pick(rows, |row| row.label), coded),
         floats("value", &pick(rows, |row| row.value)),
     ];
-    made.extend(withdrawn(rows, |row| row.withdrawn, coded));
+    made.extend(retracted(rows, |row| row.retracted, coded));
     columns(made)
 }

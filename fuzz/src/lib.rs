@@ -136,5 +136,5 @@ mod tests {
         };
     }
 
-    each_is_tried!(words, figures, bodies, metadata, imports, segments, headers, paths, sql, mlflow);
+    each_is_tried!(words, metrics, bodies, metadata, imports, segments, headers, paths, sql, mlflow);
 }

@@ -156,7 +156,7 @@ impl Batch {
         let part = |(day, rows): (Option<Day>, Vec<usize>)| {
             let mut part = all.take(&rows);
             if is_mixed {
-                let kind = if day.is_none() { Kind::Pending } else { self.kind };
+                let kind = if day.is_none() { Kind::Unmatched } else { self.kind };
                 part.columns.columns.retain(|column| kind.may_have(&column.name));
             }
             (day, part)
@@ -166,21 +166,21 @@ impl Batch {
 
     /// Splits the batch before each row that would add one day too many.
     pub fn by_days(self) -> Vec<Self> {
-        let mut cuts = Vec::new();
+        let mut read_versions = Vec::new();
         let mut days = BTreeSet::<Day>::new();
         for (row, day) in self.days.iter().enumerate() {
             if !days.contains(day) {
                 if days.len() == MAX_BATCH_DAYS {
-                    cuts.push(row);
+                    read_versions.push(row);
                     days.clear();
                 }
                 days.insert(*day);
             }
         }
-        if cuts.is_empty() {
+        if read_versions.is_empty() {
             return vec![self];
         }
-        cuts.push(self.rows());
+        read_versions.push(self.rows());
         let mut from = 0;
         let part = |to: usize| {
             let rows: Vec<usize> = (from..to).collect();
@@ -190,7 +190,7 @@ impl Batch {
             part.columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
             part
         };
-        cuts.into_iter().map(part).collect()
+        read_versions.into_iter().map(part).collect()
     }
 
     /// Digest of the events: equal for equal events in any format.

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn outcomes_must_name_what_they_judge() {
         let body = concat!(
-            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","withdrawn":true,"reason":"wrong"}"#,
+            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","retracted":true,"reason":"wrong"}"#,
             "\n",
             r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_on":"2013-02-30"}"#,
             "\n",
@@ -118,12 +118,12 @@ mod tests {
         assert_eq!(names(Some("2013-05-31")), (vec![2], vec!["key", "predicted_at", "observed_at", "label"]));
         assert_eq!(batch.take(&[1]).waits, Vec::<bool>::new());
         assert_eq!(batch.take(&[1, 2]).waits, [false, true]);
-        let all = waits.replace("\"late\"", "\"late\",\"judges\":\"all\"");
+        let all = waits.replace("\"late\"", "\"late\",\"applies_to\":\"all\"");
         let all = read_ndjson(Kind::Outcomes, all.as_bytes(), now()).unwrap();
-        assert_eq!(all.columns.column("judges").and_then(|column| column.text(0)), Some("all"));
+        assert_eq!(all.columns.column("applies_to").and_then(|column| column.text(0)), Some("all"));
         for (field, refused_for) in [
-            (r#""judges":"first""#, "`first` is none of latest, all"),
-            (r#""judges":"all","predicted_on":"2013-06-01""#, "neither `predicted_at` nor"),
+            (r#""applies_to":"first""#, "`first` is none of latest, all"),
+            (r#""applies_to":"all","predicted_on":"2013-06-01""#, "neither `predicted_at` nor"),
             (r#""predicted_since":"2013-06-01T09:00:01Z""#, "is after `observed_at`"),
             (r#""predicted_since":"2012-04-26T08:59:59Z""#, "is more than 400 days before `observed_at`"),
             (

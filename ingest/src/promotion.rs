@@ -154,7 +154,7 @@ impl Ingest {
         Ok(gates.judge(&evidence))
     }
 
-    /// Reads the figures that gates need.
+    /// Reads the metrics that gates need.
     async fn measured(
         &self,
         workspace: &Id,
@@ -162,19 +162,19 @@ impl Ingest {
         (release, champion): (&str, Option<&str>),
         now: Timestamp,
     ) -> Result<Measured> {
-        if !gates.need_figures() {
+        if !gates.need_metrics() {
             return Ok(Measured::default());
         }
         let reader = self.reader.as_ref().ok_or_else(|| {
             Error::conflict(format!(
-                "`{release}` may not be live: this service reads no figures, which its gates ask for"
+                "`{release}` may not be live: this service reads no metrics, which its gates ask for"
             ))
         })?;
         let of = ToMeasure {
             window: gates.window(now)?,
             release: release.to_owned(),
             champion: champion.map(str::to_owned),
-            figure: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
+            metric: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
             is_of_completeness: gates.completeness.is_some(),
         };
         reader.measure(workspace, &of).await

@@ -6,9 +6,9 @@ use catalog::{Measured, ToMeasure, Workspace};
 use event::{Id, Result};
 use futures::future::BoxFuture;
 
-/// Service that reads the log, and figures of it.
+/// Service that reads the log, and metrics of it.
 pub trait Reader: Debug + Send + Sync {
-    /// Reads the figures by which promotion gates judge a release.
+    /// Reads the metrics by which promotion gates judge a release.
     ///
     /// # Errors
     /// Fails when they cannot be read.

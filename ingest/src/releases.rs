@@ -91,7 +91,7 @@ impl Ingest {
     }
 
     /// Promotes a release even if it does not pass its gates, when a reason is given to override them. The reason is recorded in
-    /// the audit trail with the failed gates, and is the remark of the event if that has none.
+    /// the audit log with the failed gates, and is the remark of the event if that has none.
     ///
     /// # Errors
     /// As [`Ingest::promote`]; `Invalid`, when the reason is empty.

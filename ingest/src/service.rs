@@ -58,7 +58,7 @@ pub struct Ingest {
     runs: Cached<(Id, Id), ()>,
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
-    /// Reader of the figures that promotion gates ask for, and of the predictions that arenas are made of.
+    /// Reader of the metrics that promotion gates ask for, and of the predictions that arenas are made of.
     pub(crate) reader: Option<Arc<dyn Reader>>,
     /// Arenas that were looked at for pairs that they lack.
     pub(crate) arenas: Cached<Id, ()>,
@@ -119,7 +119,7 @@ impl Ingest {
         Self { body_within, ..self }
     }
 
-    /// Lets `reader` read the log. Without it a release whose gates need figures is not made live, and arenas get more
+    /// Lets `reader` read the log. Without it a release whose gates need metrics is not made live, and arenas get more
     /// pairs only when they are refreshed.
     #[must_use]
     pub fn reading_by(self, reader: Arc<dyn Reader>) -> Self {

@@ -1,4 +1,4 @@
-//! After what a page of events begins, as text that a client gives back: the cut that all pages are read from, and how far
+//! After what a page of events begins, as text that a client gives back: the read version that all pages are read from, and how far
 //! they have come.
 
 use std::{fmt, str::FromStr, sync::Arc};
@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use event::{Day, Error, Result, Timestamp, time::DAY_MICROS};
 use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 
-use crate::cut::Cut;
+use crate::read_version::ReadVersion;
 
 /// The word that asks for the first page.
 pub const BEGIN: &str = "begin";
@@ -28,7 +28,7 @@ pub enum After {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageEnd {
     /// Read version of all pages.
-    pub cut: Arc<Cut>,
+    pub read_version: Arc<ReadVersion>,
     /// Time of the request for the first page.
     pub asked_at: Timestamp,
     /// The checksum of the request, which is the same for all pages.
@@ -95,8 +95,8 @@ impl PageEnd {
             0 => None,
             seq => Some((from.take(1)?[0], seq)),
         };
-        let cut = Cut::from_bytes(from.take(from.remaining())?)?;
-        Ok(Self { cut: Arc::new(cut), asked_at, request, day, begin, rows })
+        let read_version = ReadVersion::from_bytes(from.take(from.remaining())?)?;
+        Ok(Self { read_version: Arc::new(read_version), asked_at, request, day, begin, rows })
     }
 
     fn encode(&self) -> Result<Vec<u8>> {
@@ -108,7 +108,7 @@ impl PageEnd {
         // Segments are numbered from 1.
         put_varint(&mut out, self.begin.map_or(0, |(_, seq)| seq));
         out.extend(self.begin.map(|(lane, _)| lane));
-        out.extend(self.cut.to_bytes()?);
+        out.extend(self.read_version.to_bytes()?);
         out.extend(crc32fast::hash(&out).to_le_bytes());
         Ok(out)
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn page_end_round_trips_and_rejects_other_text() {
         let day: Day = "2026-06-03".parse().unwrap();
-        let cut = Cut {
+        let read_version = ReadVersion {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             window: Window::of(day),
             kinds: [Kind::Predictions].into(),
@@ -139,7 +139,14 @@ mod tests {
         };
         let asked_at = Timestamp::parse("2026-06-04T00:00:00.5Z").unwrap();
         let begin = None;
-        let end = PageEnd { cut: Arc::new(cut), asked_at, request: u32::MAX, day, begin, rows: 12_345 };
+        let end = PageEnd {
+            read_version: Arc::new(read_version),
+            asked_at,
+            request: u32::MAX,
+            day,
+            begin,
+            rows: 12_345,
+        };
         let within = PageEnd { begin: Some((3, 300)), ..end.clone() };
         for (end, golden) in [(end, GOLDEN_OF_DAY), (within, GOLDEN)] {
             assert_eq!(end.to_string(), golden);

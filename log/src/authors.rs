@@ -147,7 +147,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A text, cut where it is longer than any that comes in.
+/// A text, read version where it is longer than any that comes in.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, &text.as_bytes()[..text.floor_char_boundary(MAX_TEXT_BYTES)]);
 }

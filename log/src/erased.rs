@@ -6,7 +6,7 @@
 //! time and its batches.
 //!
 //! **Write-once items are conditional on the erasure [`Turn`], so none mixes data from before and after an erasure.** An
-//! evaluation, a stage or a decision about a pending outcome is computed from many segments, of which some may be rewritten
+//! evaluation, a vintage or a decision about an unmatched outcome is computed from many segments, of which some may be rewritten
 //! meanwhile. So the item of what was erased has a turn, which is counted up before the first segment is rewritten and
 //! after the last. A writer of such an item reads the turn first, waits while events are being rewritten, and writes under
 //! the condition that the turn is the same.

@@ -20,15 +20,15 @@ mod lane;
 mod layout;
 mod live;
 mod moved;
-mod pending;
 mod projector;
 mod quota;
 mod retention;
 mod review;
 mod run;
-mod stage;
 mod token;
 mod undone;
+mod unmatched;
+mod vintage;
 
 pub use alert::*;
 pub use audit::*;
@@ -43,15 +43,15 @@ pub use lane::*;
 pub use layout::*;
 pub use live::*;
 pub use moved::*;
-pub use pending::*;
 pub use projector::*;
 pub use quota::*;
 pub use retention::*;
 pub use review::*;
 pub use run::*;
-pub use stage::*;
 pub use token::*;
 pub use undone::*;
+pub use unmatched::*;
+pub use vintage::*;
 
 /// A log: all events of one workspace, day, kind and lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,8 +302,8 @@ mod tests {
             evaluation(&w, 1, day).to_string(),
             evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
             split_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
-            stage_part(&w, day, 24, StagePart { digest: 0xab, part: 3 }).to_string(),
-            format!("{}\n{}", stage(&w, day, 24), staged_until(&w)),
+            vintage_part(&w, day, 24, VintagePart { digest: 0xab, part: 3 }).to_string(),
+            format!("{}\n{}", vintage(&w, day, 24), vintage_until(&w)),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Metric, "latency")).to_string(),
             breakdown(&w, 1, day, Breakdown::of(By::Tag, "carrier")).to_string(),
@@ -335,8 +335,8 @@ mod tests {
             token_of(&EntityId::User(w.clone()), &other).to_string(),
             tokens_made(&EntityId::User(w.clone())).to_string(),
             format!("{}\n{}", session(&[0xab; 32], 7), access()),
-            audit_record(&Trail::Workspace(w.clone()), 7).to_string(),
-            audit_record(&Trail::Server, 7).to_string(),
+            audit_record(&AuditLog::Workspace(w.clone()), 7).to_string(),
+            audit_record(&AuditLog::Server, 7).to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
             format!("{}\n{}", activity(&w, &other), answered(&other, day, &w, "june")),
             format!("{:?}", entity_index(EntityKind::User, None, &w)),
@@ -357,7 +357,7 @@ mod tests {
             counted_time(),
             layout(),
             access(),
-            audit_record(&Trail::Server, 1),
+            audit_record(&AuditLog::Server, 1),
         ] {
             assert!(!stays_behind(&key), "{key}");
         }

@@ -173,7 +173,7 @@ fn slice(column: &Column, first: usize, rows: usize) -> Column {
 
 /// Name in a log of a batch of these events that has no key.
 pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::batch::BatchId> {
-    let is_dated = log.kind != Kind::Pending;
+    let is_dated = log.kind != Kind::Unmatched;
     let days = vec![log.day.number(); columns.rows];
     is_dated.then(|| crate::content::batch(&crate::content::digest(log.kind, columns, &days)))
 }

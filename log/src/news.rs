@@ -21,13 +21,13 @@ const READS_WITHIN: Duration = Duration::from_secs(30);
 /// Subject of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Changes of entities, releases, settings and notes: all that the audit trail or the feed of the workspace tells.
+    /// Changes of entities, releases, settings and notes: all that the audit log or the feed of the workspace tells.
     Catalog,
     /// Evaluations, also as they stood at an age, and which projections are read.
     Evaluations,
     /// Rollups.
     Rollups,
-    /// States of alert rules, and crossings.
+    /// States of alert rules, and transitions.
     Alerts,
     /// The log.
     Events,
@@ -75,8 +75,8 @@ impl Topic {
             "/audit" | "/feed" => Self::Catalog,
             "/alert" => Self::Alerts,
             "/day" => Self::Events,
-            "/stage" => Self::Evaluations,
-            "/rolled" => Self::Rollups,
+            "/vintage" => Self::Evaluations,
+            "/rollup-vintage" => Self::Rollups,
             "/run" | "/latest" => Self::Runs,
             _ if key::parse_active(key).is_some() => Self::Evaluations,
             _ if part.starts_with("/rollup/") && key.sk.contains("/eval") => Self::Evaluations,
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        key::{LogId, Trail},
+        key::{AuditLog, LogId},
         store::Store,
     };
 
@@ -182,7 +182,7 @@ mod tests {
         }
         assert_eq!(listener.heard(), BTreeSet::new());
         put(&*table, key::evaluation(&own, 1, day)).await;
-        let record = Item::new(key::audit_record(&Trail::Workspace(own.clone()), 1)).with("v", 1);
+        let record = Item::new(key::audit_record(&AuditLog::Workspace(own.clone()), 1)).with("v", 1);
         table.transact(vec![Write::Put(record, Condition::None)]).await.unwrap();
         listener.told().await;
         assert_eq!(listener.heard(), [Topic::Catalog, Topic::Evaluations].into());
@@ -192,7 +192,7 @@ mod tests {
         put(&*table, key::segment(&log, 1)).await;
         assert_eq!(listener.heard(), [Topic::Rollups, Topic::Events].into());
         put(&*table, key::active(&own)).await;
-        put(&*table, key::stage(&own, day, 24)).await;
+        put(&*table, key::vintage(&own, day, 24)).await;
         assert_eq!(listener.heard(), [Topic::Evaluations].into());
         let run = Id::parse("2NBs0vWHgKSVRpnKJq7XRrOP2cP").unwrap();
         for key in [

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use event::{
     Column, Columns, Error, Result, Timestamp,
-    fields::WITHDRAWN,
+    fields::RETRACTED,
     lane::{MAX_LANES, Place},
 };
 use table::{Item, item::Value};
@@ -61,7 +61,7 @@ pub struct Segment {
     /// Number of events that name each release.
     pub releases: BTreeMap<String, u64>,
     /// Number of events that take others back.
-    pub withdrawn: u64,
+    pub retracted: u64,
     /// Number of times it was rewritten because keys of events in it were erased.
     pub ver: i64,
     /// Number of its events with erased keys.
@@ -103,7 +103,7 @@ pub const SUMMARY: &[&str] = &[
     "batches",
     INDEXES,
     "releases",
-    WITHDRAWN,
+    RETRACTED,
     VER,
     ERASED,
 ];
@@ -135,7 +135,7 @@ impl Segment {
         let times = time_bounds(log.kind.time_field(), columns);
         let releases = columns.column("release").map(Column::counts).unwrap_or_default();
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
-        let withdrawn = columns.column(WITHDRAWN).map_or(0, |column| columns.rows - column.nulls()) as u64;
+        let retracted = columns.column(RETRACTED).map_or(0, |column| columns.rows - column.nulls()) as u64;
         let (rows, data) = (columns.rows, Vec::new());
         let (indexes, lanes, authors) = (Vec::new(), None, Authors::default());
         Self {
@@ -150,7 +150,7 @@ impl Segment {
             indexes,
             authors,
             releases,
-            withdrawn,
+            retracted,
             ver: 0,
             erased: 0,
             data,
@@ -206,9 +206,9 @@ impl Segment {
             true => item,
             false => item.with(AUTHORS, self.authors.bytes().to_vec()),
         };
-        let item = match self.withdrawn {
+        let item = match self.retracted {
             0 => item,
-            events => item.with(WITHDRAWN, events as i64),
+            events => item.with(RETRACTED, events as i64),
         };
         let item = match self.ver {
             0 => item,
@@ -254,7 +254,7 @@ impl Segment {
             None => Ok(0),
             Some(count) => whole(count).ok_or_else(|| item.corrupt(format_args!("`{name}` is not a count"))),
         };
-        let (withdrawn, ver, erased) = (count(WITHDRAWN)?, count(VER)?, count(ERASED)?);
+        let (retracted, ver, erased) = (count(RETRACTED)?, count(VER)?, count(ERASED)?);
         let batches = batch::decode(item.bytes("batches")?)
             .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?;
         let indexes = match item.attributes.contains_key(INDEXES) {
@@ -274,7 +274,7 @@ impl Segment {
             indexes,
             authors,
             releases,
-            withdrawn,
+            retracted,
             ver: ver as i64,
             erased,
             data,
@@ -370,7 +370,7 @@ mod tests {
         let signed = Segment { authors: Authors::of(&[ann]), ..of_chunk.clone() };
         assert_eq!(signed.item_bytes(), signed.to_item().size());
         assert_eq!(Segment::from_item(signed.to_item()).unwrap(), signed);
-        let taking_back = Segment { withdrawn: 2, ..signed };
+        let taking_back = Segment { retracted: 2, ..signed };
         assert_eq!(taking_back.item_bytes(), taking_back.to_item().size());
         assert_eq!(Segment::from_item(taking_back.to_item()).unwrap(), taking_back);
         let stated = Segment { known_at: Some(Timestamp::default()), ..taking_back };

@@ -238,7 +238,7 @@ impl Walk {
         if stated_at(&item).is_some() {
             self.notes.push(Note::Stated(log.clone()));
         }
-        // Missing ones are left out as well: a cut must name them, to be read again.
+        // Missing ones are left out as well: a read version must name them, to be read again.
         self.notes.extend((at.next..next).map(|missing| Note::LeftOut(log.clone(), missing)));
         at.next = seq + 1;
         self.notes.push(Note::Read(log.clone(), seq));
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Incomplete);
     }
 
-    /// A cut made from the notes of a walk is read again in the same way: the same segments, and the same notes.
+    /// A read version made from the notes of a walk is read again in the same way: the same segments, and the same notes.
     #[tokio::test]
     async fn walk_notes_suffice_to_repeat_the_reading() {
         let left_out = [3, 4, 7, 10];
@@ -387,7 +387,7 @@ mod tests {
             };
             assert_eq!(walk(&table, heads(*read), left).await.unwrap(), first, "minute {minute}");
         }
-        // This holds also when the last segments of the prefix were lost after the cut was given out.
+        // This holds also when the last segments of the prefix were lost after the read version was given out.
         let expected = (vec![1, 2, 5, 6, 8, 9], Some(10), vec![3, 4, 7, 10], None);
         assert_eq!(walk(&table, heads(10), &left_out).await.unwrap(), expected);
     }

@@ -1,4 +1,4 @@
-//! All metrics. `docs/metrics.md` is generated from this list, and a test compares both with the metrics that a running system
+//! All metrics. `docs/telemetry.md` is generated from this list, and a test compares both with the metrics that a running system
 //! exposes.
 
 use crate::{Instrument, Of, Shape};
@@ -109,7 +109,7 @@ metrics! {
         "Segments that were told of and are not folded yet.";
     PROJECTOR_LAG_SECONDS: GAUGE, Projector, "almanac_projector_lag_seconds" [],
         "For how long the oldest day that is not folded has waited.";
-    PROJECTOR_PENDING_DAYS: GAUGE, Projector, "almanac_projector_unevaluated_days" [],
+    PROJECTOR_UNMATCHED_DAYS: GAUGE, Projector, "almanac_projector_unevaluated_days" [],
         "Days that are folded and not evaluated yet.";
     PROJECTOR_LEASES: GAUGE, Projector, "almanac_projector_leases_held" [],
         "Shards of the feed that are read under a lease.";
@@ -127,10 +127,10 @@ metrics! {
         "Alert rules that fire, as last judged, and none before that; 0 where the lease of the sweep is not held.";
     PROJECTOR_FIRING_RULE: GAUGE, Projector, "almanac_alert_rule_firing" ["workspace", "rule"],
         "1 for each alert rule that fires, by the path of its workspace and its name; none for one that does not, and none of any before a worker has judged. At most 64 rules of a workspace, and 1,024 of all.";
-    PROJECTOR_WAITING: GAUGE, Projector, "almanac_pending_outcomes" [],
+    PROJECTOR_WAITING: GAUGE, Projector, "almanac_unmatched_outcomes" [],
         "Outcomes without a date that wait for their predictions, as last looked for; 0 where the lease of the sweep is not held.";
     PROJECTOR_DELIVERIES: COUNTER, Projector, "almanac_webhook_deliveries_total" ["outcome"],
-        "What came of posting crossings of alert rules to webhooks: delivered, failed (and tried again later), given_up.";
+        "What came of posting transitions of alert rules to webhooks: delivered, failed (and tried again later), given_up.";
     PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],
         "Segments that stop their log or their day's evaluation, and projections that cannot be written, as last counted; 0 where the lease of the sweep is not held.";
     PROJECTOR_DEAD_LETTERS_FOUND: COUNTER, Projector, "almanac_projector_dead_letters_total" [],

@@ -1,12 +1,12 @@
 //! Judges the alert rules of workspaces: each day once, when it is due and projected. The standing of a rule after a day, its
-//! crossing, the alert for followers of the workspace, and the deliveries to webhooks ([`crate::deliver`]) are one transaction,
-//! under the condition that no other process has judged the day. So a crossing is recorded once, through all crashes and
-//! restarts, and a decision stays when figures change later.
+//! transition, the alert for followers of the workspace, and the deliveries to webhooks ([`crate::deliver`]) are one transaction,
+//! under the condition that no other process has judged the day. So a transition is recorded once, through all crashes and
+//! restarts, and a decision stays when metrics change later.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use catalog::{
-    Alert, AlertRule, AlertScope, Alerts, Catalog, CrossedRule, Delivery, FiredBy, Judged, Watched,
+    Alert, AlertRule, AlertScope, Alerts, Catalog, Delivery, FiredBy, Judged, RuleTransition, Watched,
     alert_item, judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
@@ -47,8 +47,8 @@ const EARLY: &str = "it was judged before its day was over, by a clock that was 
 pub struct Outcome {
     /// Number of judged days.
     pub days: u64,
-    /// Number of crossings.
-    pub crossings: u64,
+    /// Number of transitions.
+    pub transitions: u64,
     /// Number of rules that fire now.
     pub firing: u64,
 }
@@ -100,7 +100,7 @@ async fn judge_and_name(
         };
         match judge.end(&name, &judged, rule.map(|rule| (rule, since)), why).await {
             Ok((again, is_told)) => {
-                outcome.crossings += u64::from(is_told);
+                outcome.transitions += u64::from(is_told);
                 known.extend(again.map(|again| (name, again)));
             }
             // Other rules are judged all the same.
@@ -183,7 +183,7 @@ impl Judge<'_> {
             // Set before all reports about a later rule of its name, and behind all days on which it crossed.
             let at = Timestamp::from_micros(self.now.micros() - 1).unwrap_or(self.now);
             let day = fired.day.next().map_or(fired.day, |next| next.max(self.now.day()));
-            let over = CrossedRule::resolved(name, judged.created_at, (day, at), why.to_owned());
+            let over = RuleTransition::resolved(name, judged.created_at, (day, at), why.to_owned());
             writes.extend(self.told(&over, fired).await?);
         }
         let is_written = unless_overtaken(self.table.transact(writes).await)?.is_some();
@@ -196,12 +196,12 @@ impl Judge<'_> {
         Ok((again, is_told))
     }
 
-    /// Writes of a crossing, of its alert, and of its deliveries to the webhooks that are still there.
-    async fn told(&self, crossed: &CrossedRule, to: &FiredBy) -> Result<Vec<Write>> {
-        let (model, text) = (to.model.clone(), crossed.text.clone());
-        let alert = Alert { at: crossed.at, name: crossed.rule.clone(), model, text };
+    /// Writes of a transition, of its alert, and of its deliveries to the webhooks that are still there.
+    async fn told(&self, rule_transition: &RuleTransition, to: &FiredBy) -> Result<Vec<Write>> {
+        let (model, text) = (to.model.clone(), rule_transition.text.clone());
+        let alert = Alert { at: rule_transition.at, name: rule_transition.rule.clone(), model, text };
         let mut writes = vec![
-            Write::Put(crossed.to_item(self.workspace), Condition::Absent),
+            Write::Put(rule_transition.to_item(self.workspace), Condition::Absent),
             Write::Put(alert_item(self.table, self.workspace, &alert).await?, Condition::None),
         ];
         let path = match to.webhooks.is_empty() {
@@ -209,8 +209,8 @@ impl Judge<'_> {
             false => self.catalog.workspace(&self.workspace.to_string()).await?.path,
         };
         for webhook in self.alerts.webhooks.iter().filter(|one| to.webhooks.contains(&one.name)) {
-            let body = webhook.body(self.workspace, &path, crossed);
-            let delivery = Delivery::of(crossed, &webhook.name, body);
+            let body = webhook.body(self.workspace, &path, rule_transition);
+            let delivery = Delivery::of(rule_transition, &webhook.name, body);
             writes.push(Write::Put(delivery.to_item(self.workspace), Condition::Absent));
         }
         Ok(writes)
@@ -233,11 +233,15 @@ impl Judge<'_> {
                 false if rule.only_rises() && day.start() <= closed => Ripe::IfBreached,
                 false => break,
             };
-            let Some(cut) = self.projected(rule, day, ripe).await? else { break };
-            let Some((after, has_crossed)) = self.day(rule, &judged, (day, ripe), cut).await? else { break };
+            let Some(read_version) = self.projected(rule, day, ripe).await? else { break };
+            let Some((after, has_rule_transition)) =
+                self.day(rule, &judged, (day, ripe), read_version).await?
+            else {
+                break;
+            };
             judged = after;
             outcome.days += 1;
-            outcome.crossings += u64::from(has_crossed);
+            outcome.transitions += u64::from(has_rule_transition);
         }
         Ok(judged.standing.state)
     }
@@ -249,7 +253,7 @@ impl Judge<'_> {
         rule: &AlertRule,
         before: &Judged,
         (day, ripe): (Day, Ripe),
-        cut: Applied,
+        read_version: Applied,
     ) -> Result<Option<(Judged, bool)>> {
         let days = self.catalog.readings(self.workspace, rule, rule.with_days_before(day, day)?).await?;
         let judged = replay(&rule.rule, before.standing, &days, days.len().saturating_sub(1)).pop();
@@ -261,7 +265,7 @@ impl Judge<'_> {
         let later = i64::from(day.number() - before.created_at.day().number());
         let at = Timestamp::from_micros(self.now.micros() + later).unwrap_or(self.now);
         let rule = &AlertRule { created_at: before.created_at, ..rule.clone() };
-        let crossed = CrossedRule::of(rule, &judged, cut, at);
+        let rule_transition = RuleTransition::of(rule, &judged, read_version, at);
         let webhooks = self.alerts.webhooks.iter().map(|webhook| &webhook.name);
         let to = FiredBy {
             day,
@@ -271,7 +275,7 @@ impl Judge<'_> {
             },
             webhooks: webhooks.filter(|name| rule.notifies(name)).cloned().collect(),
         };
-        let fired = match (judged.standing.state, &crossed) {
+        let fired = match (judged.standing.state, &rule_transition) {
             (State::Firing, Some(_)) => Some(to.clone()),
             (State::Firing, None) => before.fired.clone(),
             _ => None,
@@ -280,14 +284,14 @@ impl Judge<'_> {
         let after = Judged { ver, created_at, day, standing: judged.standing, fired };
         let item = after.to_item(self.workspace, rule.name());
         let mut writes = vec![Write::Put(item, Condition::unchanged(before.ver))];
-        if let Some(crossed) = &crossed {
-            writes.extend(self.told(crossed, &to).await?);
+        if let Some(rule_transition) = &rule_transition {
+            writes.extend(self.told(rule_transition, &to).await?);
         }
         let written = unless_overtaken(self.table.transact(writes).await)?;
-        if let (Some(()), Some(crossed)) = (written, &crossed) {
-            tracing::info!(workspace = %self.workspace, rule = crossed.rule, %day, crossing = crossed.crossing.name(), "{}", crossed.text);
+        if let (Some(()), Some(rule_transition)) = (written, &rule_transition) {
+            tracing::info!(workspace = %self.workspace, rule = rule_transition.rule, %day, transition = rule_transition.transition.name(), "{}", rule_transition.text);
         }
-        Ok(written.map(|()| (after, crossed.is_some())))
+        Ok(written.map(|()| (after, rule_transition.is_some())))
     }
 
     /// Reads the prefix up to which the inputs of a rule are projected on a day; `None`, when segments appended by the instant at
@@ -297,11 +301,11 @@ impl Judge<'_> {
         let version = active::load(table, workspace).await?.version;
         let rollup = key::rollup(workspace, version, day);
         let (kinds, applied): (&[Kind], _) = match &rule.watched {
-            Watched::Figure { figure, .. } if figure.logged().is_none() => {
+            Watched::Metric { metric, .. } if metric.logged().is_none() => {
                 let applied = evaluated::head(table, At { workspace, version, day }).await?.applied;
                 (&[Kind::Predictions, Kind::Outcomes], applied)
             }
-            Watched::Figure { .. } => (&[Kind::Metrics], self.applied_of(&rollup).await?),
+            Watched::Metric { .. } => (&[Kind::Metrics], self.applied_of(&rollup).await?),
             Watched::Column(column, _) | Watched::Drift(column, ..) => {
                 let features = key::features(workspace, version, day);
                 let key = if column.starts_with(FEATURE_PREFIX) { &features } else { &rollup };

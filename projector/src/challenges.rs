@@ -26,7 +26,7 @@ use crate::{
     dlq::{self, Skipped},
     early::latest,
     evaluate::{SKIPPED, met},
-    stages::closed,
+    vintages::closed,
 };
 
 /// The most days of a workspace that are compared at once, each in one reading of its events or several.

@@ -1,4 +1,4 @@
-//! Posts crossings and digests to the webhooks of workspaces. A delivery is an item that is written together with the crossing or
+//! Posts transitions and digests to the webhooks of workspaces. A delivery is an item that is written together with the transition or
 //! the digest. A worker that tries it claims it first, by a write under the condition that no other worker did, which puts the
 //! next try off until this one is over. So each is posted at least once, however often a worker dies, and each time under one id,
 //! by which the receiver recognizes it.
@@ -60,7 +60,7 @@ pub struct Parcel {
     pub webhook: Webhook,
     /// Path of the webhook's workspace.
     pub path: String,
-    /// Id by which the receiver recognizes a repeated crossing or digest.
+    /// Id by which the receiver recognizes a repeated transition or digest.
     pub id: String,
     /// Time of the post.
     pub at: Timestamp,
@@ -285,7 +285,7 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use catalog::CrossedRule;
+    use catalog::RuleTransition;
     use table::{MAX_TRANSACTION_WRITES, Write, sqlite::SqliteTable};
 
     use super::*;
@@ -298,8 +298,9 @@ mod tests {
         let receiver = |name: &str| (workspace.clone(), name.to_owned());
         let put = |webhook: &str, number: usize, due_at: Timestamp| {
             let (rule, day) = (format!("rule-{number}"), due_at.day());
-            let crossed = CrossedRule::resolved(&rule, Timestamp::default(), (day, due_at), String::new());
-            let delivery = Delivery::of(&crossed, webhook, "{}".to_owned());
+            let rule_transition =
+                RuleTransition::resolved(&rule, Timestamp::default(), (day, due_at), String::new());
+            let delivery = Delivery::of(&rule_transition, webhook, "{}".to_owned());
             Write::Put(delivery.to_item(&workspace), Condition::Absent)
         };
         let (first, now) = (Timestamp::default(), Timestamp::default().plus_seconds(60));

@@ -1,10 +1,10 @@
 //! Takes back decisions that a clock that was ahead has made about instants that have not come, so that they are made again when
 //! they have.
 //!
-//! Each final decision names its instant: a stage is of an age of its day, an outcome has waited for a time, a digest is of a day
+//! Each final decision names its instant: a vintage is of an age of its day, an outcome has waited for a time, a digest is of a day
 //! that was over. None is made before that instant is closed by the clock of the deciding process. So if the instant lies ahead
 //! of the worker's clock and of the engine's, the deciding clock was ahead, by 30 s or more. That is detected by positions: at
-//! the instant up to which stages are made ([`crate::stages`]), which each sweep moves, and at the last day that alert rules
+//! the instant up to which vintages are made ([`crate::vintages`]), which each sweep moves, and at the last day that alert rules
 //! judged or comparisons took, each of which begins again there. A worker that sees its clock set back sweeps at once; a rebuild
 //! checks all days.
 //!
@@ -16,15 +16,17 @@ use std::collections::BTreeSet;
 use catalog::{Delivery, Posting};
 use event::{Day, Id, Kind, Result, Timestamp};
 use fold::maturity::AGES;
-use log::{active, erased::Turn, expired, key, pending, projection::Applied, rolled, scan, staged};
+use log::{
+    active, erased::Turn, expired, key, projection::Applied, rollup_vintage, scan, unmatched, vintage,
+};
 use table::{Condition, Query, Table, query_all, unless_overtaken};
 
 use crate::{
     WorkspaceDay,
     dlq::{self, Refused, Skipped},
     evaluate::{SKIPPED, judged},
-    stages::{JUDGED, arrivals},
     verify::is_of_then,
+    vintages::{JUDGED, arrivals},
 };
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -37,9 +39,9 @@ pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
     table.engine_time().map_or(now, |engine| engine.max(now))
 }
 
-/// Takes back the decisions of a workspace that were made too early, or returns `None` while keys are being erased: stages of
-/// some days, and all other decisions. Returns the days whose stages are to be made again: those that
-/// have reached an age by now whose stage differs from the logs of that time.
+/// Takes back the decisions of a workspace that were made too early, or returns `None` while keys are being erased: vintages of
+/// some days, and all other decisions. Returns the days whose vintages are to be made again: those that
+/// have reached an age by now whose vintage differs from the logs of that time.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`. It may be called again at any time.
@@ -57,7 +59,7 @@ pub(crate) async fn take_back(
     let early = Early { table, workspace, latest: latest(table, now), now };
     let mut taken = BTreeSet::new();
     for day in days {
-        if early.stages(version, WorkspaceDay { workspace: workspace.clone(), day }).await? {
+        if early.vintages(version, WorkspaceDay { workspace: workspace.clone(), day }).await? {
             taken.insert(day);
         }
     }
@@ -81,44 +83,45 @@ struct Early<'a> {
 }
 
 impl Early<'_> {
-    /// Takes back the stages of a day that has its events. Returns whether there were any.
-    async fn stages(&self, version: u32, day: WorkspaceDay) -> Result<bool> {
+    /// Takes back the vintages of a day that has its events. Returns whether there were any.
+    async fn vintages(&self, version: u32, day: WorkspaceDay) -> Result<bool> {
         let (table, workspace) = (self.table, self.workspace);
-        let evaluations = staged::between(table, workspace, day.day, day.day).await?.remove(&day.day);
-        let rollups = rolled::between(table, workspace, day.day, day.day).await?.remove(&day.day);
+        let evaluations = vintage::between(table, workspace, day.day, day.day).await?.remove(&day.day);
+        let rollups = rollup_vintage::between(table, workspace, day.day, day.day).await?.remove(&day.day);
         if evaluations.is_none() && rollups.is_none()
             || expired::load(table, workspace, day.day).await?.is_some()
             // None of these counts, and all are made again before the events expire.
-            || staged::is_stated(table, workspace, day.day).await?
+            || vintage::is_stated(table, workspace, day.day).await?
         {
             return Ok(false);
         }
         let evaluations = evaluations.into_iter().flatten();
-        let evaluations = evaluations.map(|(hours, stage)| (hours, judged(&stage.applied), stage.left_out));
+        let evaluations =
+            evaluations.map(|(hours, vintage)| (hours, judged(&vintage.applied), vintage.left_out));
         let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
         let of_evaluations = self.first(&day, (JUDGED, &skipped), evaluations).await?;
         let rollups = rollups.into_iter().flatten();
-        let rollups = rollups.map(|(hours, stage)| (hours, stage.applied, stage.left_out));
+        let rollups = rollups.map(|(hours, vintage)| (hours, vintage.applied, vintage.left_out));
         let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
         let of_rollups = self.first(&day, (&Kind::STORED, &skipped), rollups).await?;
         if let Some(from) = of_evaluations {
-            staged::take_back(table, workspace, day.day, from).await?;
+            vintage::take_back(table, workspace, day.day, from).await?;
         }
         if let Some(from) = of_rollups {
-            rolled::take_back(table, workspace, day.day, from).await?;
+            rollup_vintage::take_back(table, workspace, day.day, from).await?;
         }
         Ok(of_evaluations.is_some() || of_rollups.is_some())
     }
 
     /// Finds the first age, in hours, that a day has not reached, or at which other segments had been appended than those of its
-    /// stage.
+    /// vintage.
     async fn first(
         &self,
         day: &WorkspaceDay,
         (kinds, skipped): (&[Kind], &Skipped),
-        stages: impl Iterator<Item = (u32, Applied, Skipped)>,
+        vintages: impl Iterator<Item = (u32, Applied, Skipped)>,
     ) -> Result<Option<u32>> {
-        for (hours, applied, left_out) in stages {
+        for (hours, applied, left_out) in vintages {
             let Some(age) = AGES.into_iter().find(|age| age.hours == hours) else { continue };
             if age.of(day.day).is_none_or(|at| at > self.latest) {
                 return Ok(Some(hours));
@@ -136,10 +139,10 @@ impl Early<'_> {
     /// Makes outcomes wait again that have not waited for as long as they may. Returns the number of decisions.
     async fn outcomes(&self, turn: Turn) -> Result<u64> {
         let Self { table, workspace, latest, now } = *self;
-        let waits = pending::WAITS_DAYS * DAY_SECONDS;
+        let waits = unmatched::WAITS_DAYS * DAY_SECONDS;
         let mut again = 0;
         for (id, decision) in
-            pending::decisions_since(table, workspace, latest.plus_seconds(-waits).day()).await?
+            unmatched::decisions_since(table, workspace, latest.plus_seconds(-waits).day()).await?
         {
             let log = &id.segment.log;
             let is_ahead = decision.as_of > latest;
@@ -153,7 +156,7 @@ impl Early<'_> {
             let arrived_at =
                 arrived_at.filter(|at| !decision.expired.is_empty() && at.plus_seconds(waits) > latest);
             if is_ahead || arrived_at.is_some() {
-                let taken = pending::take_back(table, turn, (&id, &decision), (now, arrived_at)).await?;
+                let taken = unmatched::take_back(table, turn, (&id, &decision), (now, arrived_at)).await?;
                 again += u64::from(taken && arrived_at.is_some());
             }
         }

@@ -219,7 +219,12 @@ impl Shared {
                 );
                 self.written(&day, OfDay::Rollup).await;
                 let grown = |kind| dirty.logs.iter().any(|log| log.kind == kind);
-                self.look_for_unmatched(&day.workspace, grown(Kind::Pending), grown(Kind::Predictions), now);
+                self.look_for_unmatched(
+                    &day.workspace,
+                    grown(Kind::Unmatched),
+                    grown(Kind::Predictions),
+                    now,
+                );
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if error.may_pass() => {

@@ -21,16 +21,17 @@ use log::{
     active,
     counted::{self, CountedTime},
     expired::{self, Expired},
-    key, key_filter, pending,
+    key, key_filter,
     projection::{Applied, Projected},
     scan::{self, LogHead},
+    unmatched,
 };
 use table::{Condition, Pages, Query, Table, Write};
 
 use crate::{
     WorkspaceDay,
     evaluate::{self, wanted},
-    features, stages,
+    features, vintages,
 };
 
 /// How many days of a workspace are deleted at most in one go; the next sweep goes on.
@@ -91,7 +92,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
                 continue;
             }
             // Afterwards nobody can say any more how it stood at the ages that it has reached.
-            if stages::make_last(table, &day, now).await?.waiting > 0 {
+            if vintages::make_last(table, &day, now).await?.waiting > 0 {
                 deleted.waiting += 1;
                 continue;
             }
@@ -108,7 +109,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
                 other => other?,
             }
         }
-        if !pending::delete(table, workspace, day.day).await? {
+        if !unmatched::delete(table, workspace, day.day).await? {
             // What was decided is appended first.
             deleted.waiting += 1;
             continue;

@@ -57,13 +57,13 @@ impl Heartbeat {
             .with("at", self.at.micros())
             .with("layout", i64::from(self.layout))
             .with("expires_at", until.micros().div_euclid(1_000_000) + KEEP_SECONDS);
-        for (name, figure) in self.figures() {
-            item = item.with(name, i64::try_from(figure).unwrap_or(i64::MAX));
+        for (name, metric) in self.metrics() {
+            item = item.with(name, i64::try_from(metric).unwrap_or(i64::MAX));
         }
         item
     }
 
-    fn figures(&self) -> [(&'static str, u64); 4] {
+    fn metrics(&self) -> [(&'static str, u64); 4] {
         [
             ("shards", self.shards),
             ("dirty", self.dirty),
@@ -74,15 +74,15 @@ impl Heartbeat {
 
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let figure = |name| Ok::<_, event::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
+        let metric = |name| Ok::<_, event::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
         Ok(Self {
             worker: item.key.sk.clone(),
             beat: item.int("beat")?,
             at: Timestamp::from_micros(item.int("at")?).unwrap_or_default(),
-            shards: figure("shards")?,
-            dirty: figure("dirty")?,
-            oldest_ms: figure("oldest_ms")?,
-            retries: figure("retries")?,
+            shards: metric("shards")?,
+            dirty: metric("dirty")?,
+            oldest_ms: metric("oldest_ms")?,
+            retries: metric("retries")?,
             layout: u32::try_from(item.int("layout")?).unwrap_or(u32::MAX),
         })
     }

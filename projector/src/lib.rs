@@ -6,8 +6,8 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`stages`] keeps evaluations as they stood at some ages,
-//! [`pending`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`erase`] takes keys out of events, [`status`] says
+//! served, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`vintages`] keeps evaluations as they stood at some ages,
+//! [`unmatched`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`erase`] takes keys out of events, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
 //!
@@ -67,7 +67,6 @@ mod letter;
 mod lock;
 mod meters;
 mod noted;
-pub mod pending;
 mod plan;
 pub mod project;
 mod reader;
@@ -76,14 +75,15 @@ pub mod retry;
 mod rotation;
 mod schedule;
 mod shared;
-pub mod stages;
 pub mod status;
 pub mod sweep;
 mod sweeper;
 pub mod undone;
+pub mod unmatched;
 mod untouched;
 pub mod unwritten;
 pub mod verify;
+pub mod vintages;
 pub mod warnings;
 pub mod worker;
 

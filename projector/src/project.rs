@@ -252,8 +252,8 @@ fn folded(
     let folded = columns.and_then(|columns| {
         let mut delta =
             caught::text(|| Delta::folded(folding, kind, LogSegment { place, columns: &columns }))?;
-        // Pending outcomes are counted on the days that they judge.
-        if folding == Folding::Rollup && kind != Kind::Pending {
+        // Unmatched outcomes are counted on the days that they judge.
+        if folding == Folding::Rollup && kind != Kind::Unmatched {
             delta.rollup.erased = segment.erased();
         }
         if let Some(noted) = noted.filter(|_| kind == Kind::Metrics) {

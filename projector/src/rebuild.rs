@@ -31,9 +31,9 @@ use crate::{
     features::sketch,
     key_filters::make_day,
     project::project,
-    stages::make_again,
     sweep::{applied, sweep_version},
     untouched::carry_untouched,
+    vintages::make_again,
 };
 
 mod no_less;

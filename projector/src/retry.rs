@@ -19,12 +19,12 @@ use crate::{
     expire::expire,
     features, key_filters,
     letter::LetterState,
-    pending,
     project::{self, record_releases},
-    stages,
     sweep::sweep_version,
     undone::{self, Undone},
+    unmatched,
     unwritten::{self, Unwritten},
+    vintages,
 };
 
 pub use crate::letter::Retried;
@@ -116,13 +116,15 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
         match letter.what {
             OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
-            OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
+            OfWorkspace::Vintages => {
+                vintages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ())
+            }
             OfWorkspace::Leaderboard => catalog.refresh_leaderboard(workspace, now).await,
             OfWorkspace::KeyFilters => {
                 key_filters::make(table, workspace, (None, &BTreeSet::new()), now).await.map(|_| ())
             }
             // A retry appends nothing; the next sweep does it all.
-            OfWorkspace::Pending => pending::check(table, workspace).await,
+            OfWorkspace::Unmatched => unmatched::check(table, workspace).await,
             OfWorkspace::Answers => catalog.owed_answers(workspace).await.map(|_| ()),
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
             // The search for erasures goes on with it.

@@ -28,8 +28,8 @@ use crate::{
     lease::SWEEP,
     lock::lock,
     meters::Meters,
-    pending::{Append, Looks},
     schedule::Schedule,
+    unmatched::{Append, Looks},
 };
 
 /// How long a day that grows a little rests between folds where each write is paid for by its size.
@@ -124,7 +124,7 @@ pub(crate) struct Request {
     pub(crate) extent: Extent,
 }
 
-/// Figures that only grow, and some that do not.
+/// Metrics that only grow, and some that do not.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) segments: AtomicU64,
@@ -134,7 +134,7 @@ pub(crate) struct Stats {
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
     pub(crate) firing: Mutex<Option<Vec<FiringRule>>>,
-    pub(crate) pending: Mutex<BTreeMap<Id, u64>>,
+    pub(crate) unmatched: Mutex<BTreeMap<Id, u64>>,
     pub(crate) meters: Meters,
 }
 
@@ -146,9 +146,9 @@ pub(crate) fn waits(error: &Error, subject: &dyn Display, what: &str) {
     }
 }
 
-/// Adds to a figure.
-pub(crate) fn add(figure: &AtomicU64, by: u64) {
-    figure.fetch_add(by, Ordering::Relaxed);
+/// Adds to a metric.
+pub(crate) fn add(metric: &AtomicU64, by: u64) {
+    metric.fetch_add(by, Ordering::Relaxed);
 }
 
 /// What the loops of a worker share.

@@ -106,7 +106,7 @@ async fn workspace_status(
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
-    // Counted in the active version: segments that the next version leaves out are in the present figures.
+    // Counted in the active version: segments that the next version leaves out are in the present metrics.
     let is_left_out =
         |letter: &&DeadLetter| letter.state == LetterState::Skipped && letter.version == found.version;
     let skipped = letters.iter().filter(is_left_out).count();

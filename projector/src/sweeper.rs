@@ -124,10 +124,10 @@ impl Shared {
             self.count_letters(workspace).await?;
             let sweeping = self.sweep_one(workspace, is_whole, older, mark);
             let behind = self.noted(workspace, OfWorkspace::Sweep, sweeping).await?.unwrap_or(0);
-            self.keep_stages(workspace, older).await?;
+            self.keep_vintages(workspace, older).await?;
             self.filter_keys(workspace, is_whole, older).await?;
             self.finish_answers(workspace).await?;
-            self.resolve_pending(workspace, (is_whole, true), older).await?;
+            self.resolve_unmatched(workspace, (is_whole, true), older).await?;
             self.compare_challengers(workspace).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;

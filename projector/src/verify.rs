@@ -23,10 +23,10 @@ use table::Table;
 
 mod filters;
 mod gone;
-mod rolled;
-mod staged;
+mod rollup_vintage;
+mod vintage;
 
-pub(crate) use staged::is_of_then;
+pub(crate) use vintage::is_of_then;
 
 use crate::{
     WorkspaceDay, counters,
@@ -55,9 +55,9 @@ pub struct Report {
     /// Evaluations that were compared.
     pub evaluations: usize,
     /// Evaluations at ages of their days that were compared.
-    pub stages: usize,
+    pub vintages: usize,
     /// Rollups at ages of their days that were compared.
-    pub rolled: usize,
+    pub rollup_vintage: usize,
     /// Filters of keys that were compared.
     pub filters: usize,
     /// Counts that were compared.
@@ -70,7 +70,7 @@ pub struct Report {
     /// Segments that are not folded yet, and evaluations that do not know a definition of their day yet: no fault,
     /// the projector is behind.
     pub behind: u64,
-    /// Events whose keys were erased. What is decided once of such a day, its stages, was decided with what went with the keys.
+    /// Events whose keys were erased. What is decided once of such a day, its vintages, was decided with what went with the keys.
     pub erased: u64,
     /// What is wrong, a line each.
     pub faults: Vec<String>,
@@ -160,8 +160,8 @@ impl Report {
         self.rollups += day.rollups;
         self.parts += day.parts;
         self.evaluations += day.evaluations;
-        self.stages += day.stages;
-        self.rolled += day.rolled;
+        self.vintages += day.vintages;
+        self.rollup_vintage += day.rollup_vintage;
         self.filters += day.filters;
         self.counts += day.counts;
         self.skipped += day.skipped;
@@ -192,7 +192,7 @@ impl DayCheck<'_> {
         }
         if let Some(mark) = expired::load(self.table, &self.day.workspace, self.day.day).await? {
             self.report.expired = 1;
-            self.gone_stages().await?;
+            self.gone_vintages().await?;
             self.gone_rollups().await?;
             return self.gone(&mark).await;
         }
@@ -218,8 +218,8 @@ impl DayCheck<'_> {
         }
         self.evaluation(&stored, behind == 0, catalog).await?;
         self.filters().await?;
-        self.stages(catalog).await?;
-        self.rolled().await
+        self.vintages(catalog).await?;
+        self.rollup_vintage().await
     }
 
     /// Every segment is there, can be read, and holds as many events as it says.

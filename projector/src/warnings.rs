@@ -43,9 +43,9 @@ pub enum Warning {
         labels: Vec<String>,
     },
     /// Outcomes fit no prediction of their day.
-    Unmatched {
+    Orphaned {
         /// How many.
-        unmatched: u64,
+        orphaned: u64,
         /// Of how many.
         outcomes: u64,
     },
@@ -63,7 +63,7 @@ impl Warning {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NeverPositive { .. } => "never_positive",
-            Self::Unmatched { .. } => "unmatched",
+            Self::Orphaned { .. } => "orphaned",
             Self::Unreadable { .. } => "unreadable",
         }
     }
@@ -80,8 +80,8 @@ impl fmt::Display for Warning {
                     "none of {outcomes} outcomes of {release} has the positive label `{positive_label}`; they have {labels}"
                 )
             }
-            Self::Unmatched { unmatched, outcomes } => {
-                write!(f, "{unmatched} of {outcomes} outcomes fit no prediction of their day")
+            Self::Orphaned { orphaned, outcomes } => {
+                write!(f, "{orphaned} of {outcomes} outcomes fit no prediction of their day")
             }
             Self::Unreadable { day, reason } => write!(f, "the evaluation of {day} cannot be read: {reason}"),
         }
@@ -117,7 +117,7 @@ pub(crate) async fn warnings(table: &dyn Table, version: u32, workspace: &Id) ->
 struct Collected {
     /// By release.
     binary: BTreeMap<String, Doubted>,
-    unmatched: u64,
+    orphaned: u64,
     outcomes: u64,
     unreadable: Vec<Warning>,
 }
@@ -133,7 +133,7 @@ struct Doubted {
 
 impl Collected {
     fn add(&mut self, evaluation: Evaluation) {
-        self.unmatched += evaluation.unmatched;
+        self.orphaned += evaluation.orphaned;
         self.outcomes += evaluation.outcomes;
         for (release, judged) in evaluation.releases {
             if let Some(Measures::Binary(binary)) = judged.measures {
@@ -169,8 +169,8 @@ impl Collected {
                 labels: one.labels.into_iter().take(MAX_DOUBTED_LABELS).collect(),
             })
             .collect();
-        if self.unmatched > 0 {
-            found.push(Warning::Unmatched { unmatched: self.unmatched, outcomes: self.outcomes });
+        if self.orphaned > 0 {
+            found.push(Warning::Orphaned { orphaned: self.orphaned, outcomes: self.outcomes });
         }
         found.extend(self.unreadable);
         found
@@ -187,7 +187,7 @@ mod tests {
         let (instead, outcomes) = (instead.join(","), judged + 2);
         let bins = [r#"{"n":0,"sum":0.0,"positives":0}"#; 10].join(",");
         let state = format!(
-            r#"{{"v":1,"splits":{{}},"outcomes":{outcomes},"unmatched":2,"releases":{{"v1":{{
+            r#"{{"v":1,"splits":{{}},"outcomes":{outcomes},"orphaned":2,"releases":{{"v1":{{
                 "predictions":{judged},"repeated":0,"labelled":{judged},"mean_score":null,"measures":{{"binary":{{
                     "positive":"{positive}","threshold":0.5,"instead":[{instead}],"judged":{judged},"positives":{positives},
                     "confusion":{{"tp":0,"fp":0,"tn":0,"fn":0}},
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn unmatched_positive_label_is_warned_about_once() {
+    fn orphaned_positive_label_is_warned_about_once() {
         let (one, other) = (day("late", 20, 0, &["0", "1"]), day("late", 30, 0, &["1", "2"]));
         assert_eq!(
             found(&[one.clone(), other]),

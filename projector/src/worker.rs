@@ -22,7 +22,7 @@ pub use crate::shared::Options;
 
 use crate::{
     alert, alert::FiringRule, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat,
-    lease::SWEEP, lock::lock, pending, shared::Shared, sweeper,
+    lease::SWEEP, lock::lock, shared::Shared, sweeper, unmatched,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -75,7 +75,7 @@ pub struct Health {
     /// Alert rules that fire, as last judged; none for a worker without the lease of the sweep. `None`, while one that has just begun has not judged.
     pub firing: Option<Vec<FiringRule>>,
     /// Outcomes without a date that wait for their predictions, as last looked for. 0 for a worker without the lease of the sweep.
-    pub pending: u64,
+    pub unmatched: u64,
 }
 
 /// One worker.
@@ -109,18 +109,18 @@ impl Projector {
         let feed_age = silent.chain(unheard.values().copied().chain(unlisted).map(|since| now - since)).max();
         let swept = *lock(&shared.swept_at);
         let stats = &shared.stats;
-        let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let metric = |metric: &AtomicU64| metric.load(Ordering::Relaxed);
         Health {
-            has_swept: figure(&stats.sweeps) > 0,
+            has_swept: metric(&stats.sweeps) > 0,
             dirty_days: dirty_days as u64,
             waiting,
             oldest: oldest.map_or(Duration::ZERO, |oldest| now - oldest),
             shards: held.clone().count() as u64,
             oldest_checkpoint: held.map(|one| one.waits_since(now)).max().unwrap_or_default(),
-            segments: figure(&stats.segments),
-            evaluated_rows: figure(&stats.evaluated_rows),
-            retries: figure(&stats.retries),
-            dead_letters: figure(&stats.dead_letters),
+            segments: metric(&stats.segments),
+            evaluated_rows: metric(&stats.evaluated_rows),
+            retries: metric(&stats.retries),
+            dead_letters: metric(&stats.dead_letters),
             stopped: if is_sweeper { lock(&shared.stopped).values().sum() } else { 0 },
             unwritten: unwritten.len() as u64,
             unwritten_example: unwritten.into_iter().next(),
@@ -129,10 +129,10 @@ impl Projector {
             sweep_age: (is_sweeper || swept.is_none()).then(|| now - swept.unwrap_or(shared.began)),
             age: now - shared.began,
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
-            sweeps: figure(&stats.sweeps),
-            swept_behind: figure(&stats.swept_behind),
+            sweeps: metric(&stats.sweeps),
+            swept_behind: metric(&stats.swept_behind),
             firing: lock(&stats.firing).clone(),
-            pending: if is_sweeper { lock(&stats.pending).values().sum() } else { 0 },
+            unmatched: if is_sweeper { lock(&stats.unmatched).values().sum() } else { 0 },
         }
     }
 
@@ -154,7 +154,7 @@ impl Projector {
                 digest::run(shared),
                 erase::run::run(shared),
                 executor::run(shared),
-                pending::run(shared),
+                unmatched::run(shared),
             )
         };
         let ended = tokio::select! {

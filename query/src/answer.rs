@@ -1,4 +1,4 @@
-//! An answer: the rows, their cut, and warnings of missing data.
+//! An answer: the rows, their read version, and warnings of missing data.
 
 use std::{
     io::{self, Write},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use event::{Error, Result, Timestamp};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use polars::prelude::DataFrame;
 use tokio::runtime::Handle;
 
@@ -27,20 +27,20 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Answer {
     /// The rows.
     pub frame: DataFrame,
-    /// The cut that the rows were read from; `None` if they were not read from logs.
-    pub cut: Option<Cut>,
+    /// The read version that the rows were read from; `None` if they were not read from logs.
+    pub read_version: Option<ReadVersion>,
     /// The instant that the rows are as of, if a time was requested: that time or the last closed instant, whichever is earlier.
     pub as_of: Option<Timestamp>,
     /// Warnings of data missing from the answer, one sentence each.
     pub warnings: Vec<String>,
-    /// The source of figures of evaluations; `None` for anything else.
+    /// The source of metrics of evaluations; `None` for anything else.
     pub source: Option<Source>,
     /// True if columns were requested by name: a table then shows those without any value too.
     pub named: bool,
     pub(crate) held: Held,
 }
 
-/// The source of figures.
+/// The source of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Read from the stored evaluation of each day.

@@ -67,7 +67,7 @@ pub(crate) async fn challenged(
     };
     let definitions = catalog.definitions(&reading.workspace).await?;
     let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
-    if request.cut.is_none() {
+    if request.read_version.is_none() {
         reading.warn_of_expired(reading.window);
     }
     let releases = releases_of(definitions, &challenge.model)?;

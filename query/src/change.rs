@@ -1,7 +1,7 @@
 //! The change of daily numbers: each number of a row gets its difference to the same number of the same series a day, a week or a
 //! period before.
 //!
-//! The request reads from that earlier day on, so a cut of its answer covers all that was read; rows from before the window are
+//! The request reads from that earlier day on, so a read version of its answer covers all that was read; rows from before the window are
 //! left out at the end.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
-//! Evaluations of classes: the figures of each class, and the confusion matrix.
+//! Evaluations of classes: the metrics of each class, and the confusion matrix.
 
 use event::{Result, fields::FieldType};
 use fold::{
     evaluation::{Class, ReleaseEvaluation, Taken},
-    metrics::ClassCounts,
+    formulas::ClassCounts,
 };
 use polars::prelude::DataFrame;
 
@@ -60,7 +60,7 @@ pub(crate) async fn frame_of(
         .collect();
     let mut made = Vec::new();
     for row in &rows {
-        let Some(release) = row.figures.release else { continue };
+        let Some(release) = row.metrics.release else { continue };
         let place: Vec<Cell> = places.iter().map(|(.., shown)| cell(shown, row, request)).collect();
         let of_release = cells_of(release, request);
         hold.take(of_release.len() as u64 * BYTES_OF_ROW).await?;

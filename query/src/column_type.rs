@@ -1,7 +1,7 @@
 //! Types of the columns of answers.
 
 use event::fields::FieldType;
-use fold::figure::Getter;
+use fold::metric::Getter;
 
 /// Type of a column. Only a day is never null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use event::{
     Kind, Result,
-    custom::{CUSTOM_FIGURES, OUTCOME_COLUMNS},
+    custom::{CUSTOM_METRICS, OUTCOME_COLUMNS},
     fields::{Family, FieldType},
 };
 
@@ -71,7 +71,7 @@ impl What {
             What::Joined => Kind::Predictions.families().iter().collect(),
             // A breakdown by a column adds that column.
             What::Rollups => Kind::Metrics.families().iter().collect(),
-            What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
+            What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_METRICS]).collect(),
             What::Classes | What::Confusion | What::HeadToHead | What::Estimates => {
                 breakdown::families().collect()
             }

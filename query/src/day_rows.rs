@@ -4,7 +4,7 @@ use std::{fs::File, sync::Arc};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use log::{cut::Cut, segment_item::CLOSED_AFTER_SECONDS};
+use log::{read_version::ReadVersion, segment_item::CLOSED_AFTER_SECONDS};
 use polars::prelude::{DataFrame, DataType};
 
 use crate::{
@@ -32,7 +32,7 @@ pub struct DayRows {
 
 /// The source of the rows.
 enum ReadFrom {
-    Logs { cut: Box<Cut>, warnings: Vec<String>, fixed: Arc<Reading> },
+    Logs { read_version: Box<ReadVersion>, warnings: Vec<String>, fixed: Arc<Reading> },
     Stored { digest: String },
 }
 
@@ -40,7 +40,7 @@ enum ReadFrom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
     /// For events: the segments that they were read from.
-    Cut(Box<Cut>),
+    ReadVersion(Box<ReadVersion>),
     /// For stored data of the day: its digest.
     Digest(String),
 }
@@ -75,8 +75,8 @@ impl Query {
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(asked), &hold, make).await?;
         let empty = plan.no_rows()?.drop(DAY).map_err(failed)?;
         let (parts, fixed) = plan.parts(&reading);
-        let (cut, warnings) = reading.cut();
-        let from = ReadFrom::Logs { cut: Box::new(cut), warnings, fixed };
+        let (read_version, warnings) = reading.read_version();
+        let from = ReadFrom::Logs { read_version: Box::new(read_version), warnings, fixed };
         Ok(DayRows { empty, parts, from, held: (Some(place), Some(hold)) })
     }
 
@@ -108,7 +108,7 @@ impl DayRows {
     /// Returns the identity of the rows. Logs that turn out to be unreadable appear only in [`WrittenDay`].
     pub fn covered(&self) -> Covered {
         match &self.from {
-            ReadFrom::Logs { cut, .. } => Covered::Cut(cut.clone()),
+            ReadFrom::Logs { read_version, .. } => Covered::ReadVersion(read_version.clone()),
             ReadFrom::Stored { digest } => Covered::Digest(digest.clone()),
         }
     }
@@ -138,13 +138,13 @@ impl DayRows {
         work::piece(move || encoder.end()).await.map_err(parts::interrupted)??;
         let (covered, warnings) = match from {
             ReadFrom::Stored { digest } => (Covered::Digest(digest), Vec::new()),
-            ReadFrom::Logs { mut cut, mut warnings, fixed } => {
-                let (read, late) = fixed.cut();
-                cut.left_out.extend(read.left_out);
+            ReadFrom::Logs { mut read_version, mut warnings, fixed } => {
+                let (read, late) = fixed.read_version();
+                read_version.left_out.extend(read.left_out);
                 warnings.extend(late);
                 warnings.sort();
                 warnings.dedup();
-                (Covered::Cut(cut), warnings)
+                (Covered::ReadVersion(read_version), warnings)
             }
         };
         Ok(WrittenDay { rows, covered, warnings })

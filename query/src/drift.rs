@@ -182,8 +182,12 @@ pub(crate) async fn drift(
 /// Computes drift from the events, with every number and name counted.
 pub(crate) async fn exact(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
     let asked = reference_days(request)?;
-    if request.cut.as_ref().is_some_and(|cut| !cut.kinds.contains(&Kind::Predictions)) {
-        return Err(Error::invalid("cut: it does not say how far predictions were read"));
+    if request
+        .read_version
+        .as_ref()
+        .is_some_and(|read_version| !read_version.kinds.contains(&Kind::Predictions))
+    {
+        return Err(Error::invalid("read_version: it does not say how far predictions were read"));
     }
     let release = request.release.as_deref();
     let (reference, days_of_reference, _) = exact_of_days(reading, asked, release).await?;
@@ -275,7 +279,9 @@ fn reference_days(request: &Request) -> Result<Window> {
 pub(crate) fn exact_of(what: What, words: &Words<'_>) -> Result<bool> {
     match words.exact && !what.takes("exact") {
         true => Err(Error::invalid("exact: only drift has it")),
-        false => Ok(words.exact || what == What::Drift && (words.as_of.is_some() || words.cut.is_some())),
+        false => {
+            Ok(words.exact || what == What::Drift && (words.as_of.is_some() || words.read_version.is_some()))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Expected figures of each period before there is truth, from scores calibrated on reference days, and their distance from the
+//! Expected metrics of each period before there is truth, from scores calibrated on reference days, and their distance from the
 //! real ones.
 
 use std::{
@@ -14,7 +14,7 @@ use fold::{
         expected_of_classes, realised, realised_of_classes,
     },
     evaluation::{Bucket, Buckets, By, Value},
-    metrics::MAX_CLASSES,
+    formulas::MAX_CLASSES,
 };
 use polars::prelude::DataFrame;
 
@@ -42,9 +42,9 @@ struct Estimated<'a> {
     values: &'a [String],
     n: usize,
     judged: usize,
-    /// Realised figures of the predictions with truth, in the order of [`EXPECTED`].
+    /// Realised metrics of the predictions with truth, in the order of [`EXPECTED`].
     real: [Option<f64>; EXPECTED.len()],
-    /// Expected figures of all its predictions, and of those with truth, in the order of [`EXPECTED`].
+    /// Expected metrics of all its predictions, and of those with truth, in the order of [`EXPECTED`].
     expected: Vec<[Option<Expected>; 2]>,
 }
 
@@ -57,7 +57,7 @@ const PLACES: [Column; 3] = [
     ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged as u64))),
 ];
 
-/// A column of a figure: the suffix of its name, whether a table for people shows it, and its value.
+/// A column of a metric: the suffix of its name, whether a table for people shows it, and its value.
 type Part = (&'static str, bool, fn(Option<f64>, [Option<Expected>; 2]) -> Option<f64>);
 
 /// Suffixes of the names of the ends of a band.
@@ -71,11 +71,11 @@ const PARTS: [Part; 5] = [
     ("_gap", true, |real, [_, of_judged]| Some(real? - of_judged?.value)),
 ];
 
-/// The figures shown in a table for people.
+/// The metrics shown in a table for people.
 const MAIN: [&str; 3] = ["accuracy", "auc", "f1"];
 
-/// The columns of figures: their names, the index of the figure and its part.
-static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
+/// The columns of metrics: their names, the index of the metric and its part.
+static METRICS: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
     let of = |(at, (name, _)): (usize, &'static (&str, [f64; 2]))| {
         PARTS.iter().map(move |part| (format!("{name}{}", part.0), at, part))
     };
@@ -85,18 +85,18 @@ static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(||
 /// Returns the columns after the day.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let places = PLACES.iter().map(|(name, kind, _)| (*name, *kind));
-    places.chain(FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER)))
+    places.chain(METRICS.iter().map(|(name, ..)| (name.as_str(), NUMBER)))
 }
 
 /// Returns true if a table for people shows a column.
 pub(crate) fn is_main(name: &str) -> bool {
-    let figure = FIGURES.iter().find(|(column, ..)| column == name);
-    figure.is_none_or(|(_, at, part)| part.1 && MAIN.contains(&EXPECTED[*at].0))
+    let metric = METRICS.iter().find(|(column, ..)| column == name);
+    metric.is_none_or(|(_, at, part)| part.1 && MAIN.contains(&EXPECTED[*at].0))
 }
 
-/// Returns true if a column is an end of the band in which a figure is expected.
+/// Returns true if a column is an end of the band in which a metric is expected.
 pub(crate) fn is_end(name: &str) -> bool {
-    FIGURES.iter().any(|(column, _, part)| column == name && BAND.contains(&part.0))
+    METRICS.iter().any(|(column, _, part)| column == name && BAND.contains(&part.0))
 }
 
 /// Checks the parameters of a request for estimates.
@@ -128,7 +128,7 @@ pub(crate) fn with_reference(window: Window, reference: Option<Window>) -> Resul
     Window::new(window.from().min(reference.from()), window.to().max(reference.to()))
 }
 
-/// Computes the expected figures of each period and release, beside the realised ones.
+/// Computes the expected metrics of each period and release, beside the realised ones.
 pub(crate) async fn estimates(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -149,7 +149,7 @@ pub(crate) async fn estimates(
     estimating.await.map_err(|error| Error::unavailable("estimating was interrupted").because(error))?
 }
 
-/// Returns the maximum bytes that computing the figures of a bucket takes.
+/// Returns the maximum bytes that computing the metrics of a bucket takes.
 fn bytes_of_expected(buckets: &Buckets) -> usize {
     let binary = buckets.cases.binary.values().map(|cases| cases.len() * BYTES_OF_EXPECTED);
     binary.chain(buckets.cases.classes.values().map(ClassCases::bytes_of_expected)).max().unwrap_or(0)
@@ -206,7 +206,7 @@ impl Predicted<'_> {
         }
     }
 
-    /// Returns the figures of the predictions with truth. Others of the bucket, such as those with a label and no score, are not
+    /// Returns the metrics of the predictions with truth. Others of the bucket, such as those with a label and no score, are not
     /// among them.
     fn realised(self) -> [Option<f64>; EXPECTED.len()] {
         match self {
@@ -215,7 +215,7 @@ impl Predicted<'_> {
         }
     }
 
-    /// Returns the expected figures of all predictions and of those with truth; `None`, if there is no calibration of their
+    /// Returns the expected metrics of all predictions and of those with truth; `None`, if there is no calibration of their
     /// scores.
     fn expected(self, meaning: &Meaning<'_>, of: Place<'_>) -> Option<Vec<[Option<Expected>; 2]>> {
         let (all, judged) = match self {
@@ -285,9 +285,9 @@ fn place(bucket: &Bucket) -> Place<'_> {
 }
 
 fn cells(row: &Estimated<'_>) -> Vec<Cell> {
-    let figure =
+    let metric =
         |(_, at, part): &(String, usize, &Part)| Cell::Float((part.2)(row.real[*at], row.expected[*at]));
     let places = |places: &'static [Column]| places.iter().map(|(.., read)| read(row));
     let values = row.values.iter().cloned().map(|value| Cell::Text(Some(value)));
-    places(&PLACES[..1]).chain(values).chain(places(&PLACES[1..])).chain(FIGURES.iter().map(figure)).collect()
+    places(&PLACES[..1]).chain(values).chain(places(&PLACES[1..])).chain(METRICS.iter().map(metric)).collect()
 }

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use event::{Day, Period, Result, custom::CUSTOM_FIGURES, fields::FieldType};
+use event::{Day, Period, Result, custom::CUSTOM_METRICS, fields::FieldType};
 use fold::{
-    AnyFigure, Figure,
+    AnyMetric, Metric,
     evaluation::{Bucket, Buckets, By, Measures, ReleaseEvaluation, Value},
-    figure::{self, FIGURES, GAPS, Gap, Getter},
+    metric::{self, GAPS, Gap, Getter, METRICS},
 };
 use polars::prelude::DataFrame;
 
@@ -19,7 +19,7 @@ use crate::{
     classes,
     column_type::ColumnType,
     intervals::{self, CustomInterval, IntervalColumn},
-    maturity::{self, Stage, StageColumn},
+    maturity::{self, Vintage, VintageColumn},
     request::{Request, What},
     series::{Cell, series},
 };
@@ -35,13 +35,13 @@ pub(crate) enum Shown {
     Model,
     /// The value of a column of predictions, by its place among them.
     Value(usize),
-    Figure(&'static Figure),
-    /// A column of the stage, for maturity.
-    Stage(&'static StageColumn),
-    /// A figure that models define.
-    Custom(AnyFigure),
+    Metric(&'static Metric),
+    /// A column of the vintage, for maturity.
+    Vintage(&'static VintageColumn),
+    /// A metric that models define.
+    Custom(AnyMetric),
     Interval(&'static IntervalColumn),
-    /// An interval of a custom figure.
+    /// An interval of a custom metric.
     CustomInterval(CustomInterval),
     /// The share predicted positive.
     SelectionRate,
@@ -51,19 +51,19 @@ pub(crate) enum Shown {
 /// Returns the columns that answers may have, after the day, without those whose names clients choose.
 pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     let more = [(HOUR, ColumnType::Field(FieldType::Time)), (MODEL, ColumnType::Field(FieldType::Text))];
-    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
+    let metrics = METRICS.iter().map(|metric| (metric.name, metric.getter.into()));
     let intervals = intervals::columns().map(|column| (column.name.as_str(), column.kind()));
     let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
-    more.into_iter().chain(figures).chain(intervals).chain(gaps).collect()
+    more.into_iter().chain(metrics).chain(intervals).chain(gaps).collect()
 }
 
 /// Returns the columns of maturity, after the day, without those whose names clients choose.
 pub(crate) fn maturity_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
-    let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
-    let stages = maturity::COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
+    let metrics = METRICS.iter().map(|metric| (metric.name, metric.getter.into()));
+    let vintages = maturity::COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
     let model = (MODEL, ColumnType::Field(FieldType::Text));
     let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
-    std::iter::once(model).chain(stages).chain(figures).chain(gaps)
+    std::iter::once(model).chain(vintages).chain(metrics).chain(gaps)
 }
 
 /// Returns the columns of fairness, which an answer has if it is broken down by columns.
@@ -78,18 +78,18 @@ pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, Co
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
     let hour = (request.period == Period::Hour || is_named(HOUR)).then_some((HOUR, time, Shown::Hour));
     let model = (request.breakdown.by_model || is_named(MODEL)).then_some((MODEL, text, Shown::Model));
-    let release = FIGURES.first().map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
+    let release = METRICS.first().map(|metric| (metric.name, metric.getter.into(), Shown::Metric(metric)));
     let values = request.breakdown.columns.iter().enumerate();
     let values = values.map(move |(at, column)| (column.as_str(), text, Shown::Value(at)));
     hour.into_iter().chain(model).chain(release).chain(values)
 }
 
-/// Returns the columns of the custom figures of an answer, and of their intervals: those that its rows have, and those requested.
+/// Returns the columns of the custom metrics of an answer, and of their intervals: those that its rows have, and those requested.
 fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> Vec<String> {
-    let found = rows.iter().filter_map(|row| row.figures.release).flat_map(|of| of.custom.keys());
-    let asked = request.columns.iter().flatten().filter(|name| CUSTOM_FIGURES.member(name).is_some());
-    let found: BTreeSet<String> = found.map(|name| CUSTOM_FIGURES.column(name)).collect();
-    let ends = |figure: &String| intervals::of_custom(figure).collect::<Vec<_>>();
+    let found = rows.iter().filter_map(|row| row.metrics.release).flat_map(|of| of.custom.keys());
+    let asked = request.columns.iter().flatten().filter(|name| CUSTOM_METRICS.member(name).is_some());
+    let found: BTreeSet<String> = found.map(|name| CUSTOM_METRICS.column(name)).collect();
+    let ends = |metric: &String| intervals::of_custom(metric).collect::<Vec<_>>();
     let intervals: Vec<_> = found.iter().filter(|_| request.has_intervals).flat_map(ends).collect();
     let mut columns: Vec<String> = found.into_iter().chain(intervals).collect();
     let more: BTreeSet<&String> = asked.filter(|name| !columns.contains(name)).collect();
@@ -100,14 +100,14 @@ fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> Vec<String> 
 
 /// Returns the columns of an answer, after the day.
 fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, ColumnType, Shown)> {
-    let figures = FIGURES.iter().skip(1);
-    let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
+    let metrics = METRICS.iter().skip(1);
+    let metrics = metrics.map(|metric| (metric.name, metric.getter.into(), Shown::Metric(metric)));
     let intervals = intervals::columns().filter(|_| request.has_intervals);
     let intervals = intervals.map(|column| (column.name.as_str(), column.kind(), Shown::Interval(column)));
     let number = ColumnType::Field(FieldType::Float);
     let of_custom = |name: &'a String| match CustomInterval::named(name) {
         Some(column) => Some((name.as_str(), column.kind(), Shown::CustomInterval(column))),
-        None => Some((name.as_str(), number, Shown::Custom(AnyFigure::named(name)?))),
+        None => Some((name.as_str(), number, Shown::Custom(AnyMetric::named(name)?))),
     };
     let custom = custom.iter().filter_map(of_custom);
     let is_named = |name: &str| request.columns.iter().flatten().any(|column| column == name);
@@ -115,12 +115,12 @@ fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, Column
     let rate = (SELECTION_RATE, number, Shown::SelectionRate);
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
-    let is_staged = request.what == What::Maturity;
-    let stages = maturity::COLUMNS.iter().filter(|_| is_staged);
-    let stages = stages.map(|column| (column.0, column.1, Shown::Stage(column)));
+    let is_vintage = request.what == What::Maturity;
+    let vintages = maturity::COLUMNS.iter().filter(|_| is_vintage);
+    let vintages = vintages.map(|column| (column.0, column.1, Shown::Vintage(column)));
     place_columns(request)
-        .chain(stages)
-        .chain(figures)
+        .chain(vintages)
+        .chain(metrics)
         .chain(custom)
         .chain(intervals)
         .chain(fairness)
@@ -134,9 +134,9 @@ pub(crate) struct EvaluationRow<'a> {
     pub(crate) hour: Option<i64>,
     pub(crate) model: Option<&'a str>,
     pub(crate) values: Vec<String>,
-    pub(crate) figures: figure::Row<'a>,
+    pub(crate) metrics: metric::Row<'a>,
     /// The age of its day, for maturity.
-    pub(crate) stage: Option<Stage>,
+    pub(crate) vintage: Option<Vintage>,
     /// The results of all values of its period and release, without those that are no value of their own (others, null).
     pub(crate) groups: Arc<Vec<&'a ReleaseEvaluation>>,
 }
@@ -153,14 +153,14 @@ pub(crate) struct PeriodBuckets {
 
 impl<'a> EvaluationRow<'a> {
     /// Builds the row of a release, or of no release, on a day.
-    pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
+    pub(crate) fn new(day: Day, metrics: metric::Row<'a>) -> Self {
         Self {
             day,
             hour: None,
             model: None,
             values: Vec::new(),
-            figures,
-            stage: None,
+            metrics,
+            vintage: None,
             groups: Arc::default(),
         }
     }
@@ -170,7 +170,7 @@ impl PeriodBuckets {
     /// Returns its rows: one for each bucket. A period without predictions has a row if there are outcomes, which have no release
     /// to stand with.
     pub(crate) fn rows<'a>(&'a self, request: &Request, by: &[By]) -> Vec<EvaluationRow<'a>> {
-        let unmatched = self.is_of_days.then_some(self.buckets.unmatched);
+        let orphaned = self.is_of_days.then_some(self.buckets.orphaned);
         let groups = self.groups();
         let of_bucket = |(bucket, of): &'a (Bucket, ReleaseEvaluation)| {
             let (model, name) = match request.breakdown.by_model {
@@ -178,7 +178,7 @@ impl PeriodBuckets {
                 false => (None, Some(bucket.name.as_str())),
             };
             let values = by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value));
-            let figures = figure::Row { name, release: Some(of), unmatched };
+            let metrics = metric::Row { name, release: Some(of), orphaned };
             let hour = self.hours.get(bucket.period).copied();
             let groups = groups.get(&(bucket.period, &*bucket.name)).cloned().unwrap_or_default();
             EvaluationRow {
@@ -186,13 +186,13 @@ impl PeriodBuckets {
                 hour,
                 model,
                 values: values.collect(),
-                figures,
-                stage: None,
+                metrics,
+                vintage: None,
                 groups,
             }
         };
-        let alone = figure::Row { unmatched, ..figure::Row::default() };
-        let is_alone = self.buckets.buckets.is_empty() && unmatched.is_some_and(|unmatched| unmatched > 0);
+        let alone = metric::Row { orphaned, ..metric::Row::default() };
+        let is_alone = self.buckets.buckets.is_empty() && orphaned.is_some_and(|orphaned| orphaned > 0);
         let alone = EvaluationRow::new(self.day, alone);
         self.buckets.buckets.iter().map(of_bucket).chain(is_alone.then_some(alone)).collect()
     }
@@ -216,27 +216,27 @@ impl PeriodBuckets {
 
 /// Returns the content of a column for a row.
 pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) -> Cell {
-    let figures = &row.figures;
+    let metrics = &row.metrics;
     match shown {
-        Shown::SelectionRate => Cell::Float(selection_rate(figures)),
+        Shown::SelectionRate => Cell::Float(selection_rate(metrics)),
         Shown::Gap(gap) => Cell::Float(gap.between(&row.groups)),
-        Shown::Stage((.., read)) => read(row),
+        Shown::Vintage((.., read)) => read(row),
         Shown::Hour => Cell::Time(row.hour),
         Shown::Model => Cell::Text(row.model.map(str::to_owned)),
         Shown::Value(at) => Cell::Text(row.values.get(*at).cloned()),
-        Shown::Figure(figure) => match figure.getter {
-            Getter::Text(read) => Cell::Text(read(figures)),
-            Getter::Count(read) => Cell::Int(read(figures)),
-            Getter::Number(_) => Cell::Float(figure.number(figures, request.zero_division)),
+        Shown::Metric(metric) => match metric.getter {
+            Getter::Text(read) => Cell::Text(read(metrics)),
+            Getter::Count(read) => Cell::Int(read(metrics)),
+            Getter::Number(_) => Cell::Float(metric.number(metrics, request.zero_division)),
         },
-        Shown::Custom(figure) => Cell::Float(figures.release.and_then(|of| figure.of(of))),
+        Shown::Custom(metric) => Cell::Float(metrics.release.and_then(|of| metric.of(of))),
         Shown::CustomInterval(column) => match column.kind() {
-            ColumnType::Count => Cell::Int(column.count(figures)),
-            _ => Cell::Float(column.number(figures)),
+            ColumnType::Count => Cell::Int(column.count(metrics)),
+            _ => Cell::Float(column.number(metrics)),
         },
         Shown::Interval(column) => match column.kind() {
-            ColumnType::Count => Cell::Int(column.count(figures)),
-            _ => Cell::Float(column.number(figures)),
+            ColumnType::Count => Cell::Int(column.count(metrics)),
+            _ => Cell::Float(column.number(metrics)),
         },
     }
 }
@@ -259,7 +259,7 @@ pub(crate) async fn frame_of(
     series(&columns, &rows, request)
 }
 
-fn selection_rate(row: &figure::Row<'_>) -> Option<f64> {
+fn selection_rate(row: &metric::Row<'_>) -> Option<f64> {
     match &row.release?.measures {
         Some(Measures::Binary(of)) => of.confusion.selection_rate(),
         _ => None,

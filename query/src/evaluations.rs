@@ -26,15 +26,14 @@ use crate::{
     read::Reading,
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
-    staged,
     survey::survey,
-    work,
+    vintage, work,
 };
 
 /// Number of days evaluated at once.
 pub(crate) const DAYS_AT_ONCE: usize = 2;
 
-/// Maximum number of rows whose figures are computed without a thread of their own.
+/// Maximum number of rows whose metrics are computed without a thread of their own.
 const SMALL_ROWS: u64 = 10_000;
 
 /// Reads the stored evaluations of a window.
@@ -46,7 +45,7 @@ pub(crate) async fn stored_evaluations(
 ) -> Result<DataFrame> {
     let evaluations = stored(table, workspace, (request, false), hold).await?;
     let rows =
-        evaluations.iter().flat_map(|(day, of)| of.rows().map(|figures| EvaluationRow::new(*day, figures)));
+        evaluations.iter().flat_map(|(day, of)| of.rows().map(|metrics| EvaluationRow::new(*day, metrics)));
     frame_of(rows.collect(), request, hold).await
 }
 
@@ -64,7 +63,7 @@ pub(crate) async fn stored_split(
         let buckets = Buckets {
             buckets: rows.into_iter().map(|(bucket, of)| (bucket, of.clone())).collect(),
             outcomes: evaluation.outcomes,
-            unmatched: evaluation.unmatched,
+            orphaned: evaluation.orphaned,
             ..Buckets::default()
         };
         periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days: true });
@@ -83,8 +82,8 @@ pub(crate) async fn computed_evaluations(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
-    if staged::is_as_of(request) {
-        return staged::known_then(reading, catalog, request).await;
+    if vintage::is_as_of(request) {
+        return vintage::known_then(reading, catalog, request).await;
     }
     let (periods, by) = computed_periods(reading, catalog, request).await?;
     let rows = periods.iter().flat_map(|period| period.rows(request, &by));
@@ -105,7 +104,7 @@ pub(crate) async fn computed_periods(
 pub(crate) struct Prepared {
     /// All definitions.
     pub(crate) all: Definitions,
-    /// The definitions known at the time of the request: a figure is judged by the definition of its day as of then.
+    /// The definitions known at the time of the request: a metric is judged by the definition of its day as of then.
     pub(crate) known: Definitions,
     pub(crate) grouping: Grouping,
     /// The two releases of a comparison.
@@ -142,7 +141,7 @@ pub(crate) async fn prepared(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<Prepared> {
-    if request.cut.is_none() {
+    if request.read_version.is_none() {
         reading.warn_of_expired(if request.is_of_ages() { request.window } else { reading.window });
     }
     prepared_of_kept(reading, catalog, request).await
@@ -188,7 +187,7 @@ pub(crate) async fn periods(
     let parts = request.period.parts(request.window).into_iter().map(async |part| {
         let borders = borders(part, request);
         let buckets = evaluate_part(reading, part, &borders, &way, request).await?;
-        // Unmatched outcomes are known for whole UTC days and for all predictions only.
+        // Orphaned outcomes are known for whole UTC days and for all predictions only.
         let is_of_days = borders.is_empty() && request.judges_all();
         let hours = if request.period == Period::Hour { borders } else { Vec::new() };
         Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
@@ -231,7 +230,7 @@ pub(crate) struct Way<'a> {
     pub(crate) more: &'a [Arc<Grouping>],
     /// The pairs of releases that are compared: see [`Evaluator::between`].
     pub(crate) pairs: &'a [[String; 2]],
-    /// The figure whose parts are tested: see [`Evaluator::tested_by`].
+    /// The metric whose parts are tested: see [`Evaluator::tested_by`].
     pub(crate) tested: Option<Tested>,
     /// True if all predictions have been read once, and are now read up to the same heads again.
     pub(crate) is_surveyed: bool,

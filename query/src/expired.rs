@@ -61,7 +61,7 @@ pub(crate) fn warning(expired: &str) -> String {
 }
 
 impl Reading {
-    /// Warns of expired events of a window, which are missing from figures made of the logs.
+    /// Warns of expired events of a window, which are missing from metrics made of the logs.
     pub(crate) fn warn_of_expired(&self, window: Window) {
         if let Some(expired) = in_words(window.days().filter(|day| !self.kept.keeps(*day))) {
             self.warn(warning(&expired));

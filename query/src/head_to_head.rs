@@ -1,4 +1,4 @@
-//! Two releases head to head, period by period, read from the events: figures do not show which predictions the releases share.
+//! Two releases head to head, period by period, read from the events: metrics do not show which predictions the releases share.
 
 use std::{
     collections::BTreeMap,
@@ -75,7 +75,7 @@ const AFTER: [Place; 12] = [
     ("winner", TEXT, |row| Cell::Text(row.winner())),
 ];
 
-/// A column of a figure of both releases: the suffix of its name, whether a table for people shows it, and its value.
+/// A column of a metric of both releases: the suffix of its name, whether a table for people shows it, and its value.
 type Part = (&'static str, bool, fn(&Difference) -> Option<f64>);
 
 const PARTS: [Part; 6] = [
@@ -87,25 +87,25 @@ const PARTS: [Part; 6] = [
     ("_p_value", false, |of| of.p_value),
 ];
 
-/// The columns of figures: their names, the index of the figure and its part.
-static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
-    let of = |(at, figure): (usize, &'static fold::paired::Paired)| {
-        PARTS.iter().map(move |part| (format!("{}{}", figure.name, part.0), at, part))
+/// The columns of metrics: their names, the index of the metric and its part.
+static METRICS: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
+    let of = |(at, metric): (usize, &'static fold::paired::Paired)| {
+        PARTS.iter().map(move |part| (format!("{}{}", metric.name, part.0), at, part))
     };
     PAIRED.iter().enumerate().flat_map(of).collect()
 });
 
 /// Returns the columns after the day, without those of the breakdown.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
-    let figures = FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER));
+    let metrics = METRICS.iter().map(|(name, ..)| (name.as_str(), NUMBER));
     let places = BEFORE.iter().chain(&AFTER).map(|(name, kind, _)| (*name, *kind));
-    places.chain(figures)
+    places.chain(metrics)
 }
 
 /// Returns true if a table for people shows a column.
 pub(crate) fn is_main(name: &str) -> bool {
-    let figure = FIGURES.iter().find(|(column, ..)| column == name);
-    figure.is_none_or(|(_, at, part)| part.1 && PAIRED[*at].name != "log_loss") && name != "n_so_far"
+    let metric = METRICS.iter().find(|(column, ..)| column == name);
+    metric.is_none_or(|(_, at, part)| part.1 && PAIRED[*at].name != "log_loss") && name != "n_so_far"
 }
 
 /// Parses the release compared with.
@@ -138,7 +138,7 @@ pub(crate) fn pair(request: &Request) -> Option<[String; 2]> {
     Some([request.release.clone()?, request.against.clone()?])
 }
 
-/// Marks releases as compared only, so that figures are computed for their shared predictions alone.
+/// Marks releases as compared only, so that metrics are computed for their shared predictions alone.
 pub(crate) fn met_only<'a>(releases: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, bool> {
     releases.into_iter().map(|release| (release.clone(), false)).collect()
 }
@@ -198,7 +198,7 @@ fn day_of(parts: &[Window], decided: Decided, request: &Request) -> Option<Strin
 pub(crate) fn cells(row: &Compared<'_>, values: &[String]) -> Vec<Cell> {
     let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
     let values = values.iter().cloned().map(|value| Cell::Text(Some(value)));
-    let figure =
-        |(_, at, part): &(String, usize, &Part)| Cell::Float(row.of.figures[*at].as_ref().and_then(part.2));
-    places(&BEFORE).chain(values).chain(places(&AFTER)).chain(FIGURES.iter().map(figure)).collect()
+    let metric =
+        |(_, at, part): &(String, usize, &Part)| Cell::Float(row.of.metrics[*at].as_ref().and_then(part.2));
+    places(&BEFORE).chain(values).chain(places(&AFTER)).chain(METRICS.iter().map(metric)).collect()
 }

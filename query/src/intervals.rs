@@ -3,17 +3,17 @@
 use std::sync::LazyLock;
 
 use event::{
-    custom::{CUSTOM_FIGURES, INTERVAL_ENDS},
+    custom::{CUSTOM_METRICS, INTERVAL_ENDS},
     fields::FieldType,
 };
 use fold::{
     evaluation::{CustomValue, IntervalsOf},
-    figure::{FIGURES, Figure, Row},
+    metric::{METRICS, Metric, Row},
 };
 
 use crate::{column_type::ColumnType, request::Request};
 
-/// A column of a figure's interval, or the column of the number of keys.
+/// A column of a metric's interval, or the column of the number of keys.
 pub(crate) struct IntervalColumn {
     pub(crate) name: String,
     part: Part,
@@ -23,10 +23,10 @@ pub(crate) struct IntervalColumn {
 #[derive(Clone, Copy)]
 enum Part {
     Keys,
-    Of(&'static Figure, End),
+    Of(&'static Metric, End),
 }
 
-/// Part of a figure's interval.
+/// Part of a metric's interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     N,
@@ -52,20 +52,20 @@ impl End {
     }
 }
 
-/// A column of the interval of a custom figure.
+/// A column of the interval of a custom metric.
 pub(crate) struct CustomInterval {
-    /// Name of the figure.
-    figure: String,
+    /// Name of the metric.
+    metric: String,
     end: End,
 }
 
 impl CustomInterval {
     /// Returns the column of a name.
     pub(crate) fn named(column: &str) -> Option<Self> {
-        let member = CUSTOM_FIGURES.member(column)?;
+        let member = CUSTOM_METRICS.member(column)?;
         let of_end = |(end, text): (End, &str)| {
-            let figure = member.strip_suffix(text).filter(|figure| !figure.is_empty())?;
-            Some(Self { figure: figure.to_owned(), end })
+            let metric = member.strip_suffix(text).filter(|metric| !metric.is_empty())?;
+            Some(Self { metric: metric.to_owned(), end })
         };
         ENDS.into_iter().zip(INTERVAL_ENDS).find_map(of_end)
     }
@@ -91,17 +91,17 @@ impl CustomInterval {
     }
 
     fn of<'a>(&self, row: &Row<'a>) -> Option<&'a CustomValue> {
-        // A figure without a value has no interval either.
-        row.release?.custom.get(&self.figure).filter(|custom| custom.value.is_some())
+        // A metric without a value has no interval either.
+        row.release?.custom.get(&self.metric).filter(|custom| custom.value.is_some())
     }
 }
 
-/// Returns the names of the interval columns of a custom figure, given the name of its own column.
+/// Returns the names of the interval columns of a custom metric, given the name of its own column.
 pub(crate) fn of_custom(column: &str) -> impl Iterator<Item = String> {
     INTERVAL_ENDS.iter().map(move |end| format!("{column}{end}"))
 }
 
-/// Returns the figures that need intervals: those named by the columns of a request, or all. A bootstrap of all takes as long as
+/// Returns the metrics that need intervals: those named by the columns of a request, or all. A bootstrap of all takes as long as
 /// most queries.
 pub(crate) fn asked(request: &Request) -> Option<IntervalsOf> {
     let names = match &request.columns {
@@ -111,7 +111,7 @@ pub(crate) fn asked(request: &Request) -> Option<IntervalsOf> {
     };
     let of =
         names.iter().fold(IntervalsOf::default(), |of, name| match named(name).map(|column| column.part) {
-            Some(Part::Of(figure, _)) => of.and(figure),
+            Some(Part::Of(metric, _)) => of.and(metric),
             Some(Part::Keys) => of,
             None if CustomInterval::named(name).is_some() => of.and_customs(),
             None => of,
@@ -126,15 +126,15 @@ pub(crate) fn is_one(name: &str) -> bool {
 
 /// All columns, in their order.
 static COLUMNS: LazyLock<Vec<IntervalColumn>> = LazyLock::new(|| {
-    let of = |figure: &'static Figure| {
+    let of = |metric: &'static Metric| {
         ENDS.into_iter().zip(INTERVAL_ENDS).map(move |(end, text)| IntervalColumn {
-            name: format!("{}{text}", figure.name),
-            part: Part::Of(figure, end),
+            name: format!("{}{text}", metric.name),
+            part: Part::Of(metric, end),
         })
     };
     let keys = IntervalColumn { name: "keys".to_owned(), part: Part::Keys };
-    let figures = FIGURES.iter().filter(|figure| figure.method.is_some());
-    std::iter::once(keys).chain(figures.flat_map(of)).collect()
+    let metrics = METRICS.iter().filter(|metric| metric.method.is_some());
+    std::iter::once(keys).chain(metrics.flat_map(of)).collect()
 });
 
 pub(crate) fn columns() -> impl Iterator<Item = &'static IntervalColumn> {
@@ -159,7 +159,7 @@ impl IntervalColumn {
     pub(crate) fn is_main(&self) -> bool {
         match self.part {
             Part::Keys | Part::Of(_, End::N) => false,
-            Part::Of(figure, _) => figure.is_main,
+            Part::Of(metric, _) => metric.is_main,
         }
     }
 
@@ -168,7 +168,7 @@ impl IntervalColumn {
         let intervals = row.release?.intervals.as_ref()?;
         match self.part {
             Part::Keys => Some(intervals.keys),
-            Part::Of(figure, _) => Some(intervals.estimates.get(figure.name)?.n),
+            Part::Of(metric, _) => Some(intervals.estimates.get(metric.name)?.n),
         }
     }
 
@@ -177,7 +177,7 @@ impl IntervalColumn {
         let estimates = &row.release?.intervals.as_ref()?.estimates;
         match self.part {
             Part::Keys => None,
-            Part::Of(figure, end) => end.of(estimates.get(figure.name)?.interval),
+            Part::Of(metric, end) => end.of(estimates.get(metric.name)?.interval),
         }
     }
 }

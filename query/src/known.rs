@@ -1,4 +1,4 @@
-//! Known states, as of a past instant, of days that have expired: each is the stage of the last age that the day had reached,
+//! Known states, as of a past instant, of days that have expired: each is the vintage of the last age that the day had reached,
 //! kept by the projector.
 
 use std::{
@@ -21,7 +21,7 @@ pub(crate) struct Expired {
 
 /// The known state of a day as of an instant.
 enum Known<T> {
-    /// Its stage at an age.
+    /// Its vintage at an age.
     At(Age, T),
     /// Its last state: its events had expired by then.
     Last(T),
@@ -48,7 +48,7 @@ impl Expired {
         self.days.first().copied().zip(self.days.last().copied())
     }
 
-    /// Returns the known state of each of these days that is in `last`: the result of `read` for its last stage before the
+    /// Returns the known state of each of these days that is in `last`: the result of `read` for its last vintage before the
     /// instant of the reading, or the state in `last` if the day had expired by then. Warnings name the choice for each day.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Expired {
     pub(crate) fn told<S, T>(
         self,
         reading: &Reading,
-        (stages, is_empty): (&BTreeMap<Day, BTreeMap<u32, S>>, impl Fn(&S) -> bool),
+        (vintages, is_empty): (&BTreeMap<Day, BTreeMap<u32, S>>, impl Fn(&S) -> bool),
         last: impl IntoIterator<Item = (Day, T)>,
         read: impl Fn(Day, Age, &S) -> Result<T>,
     ) -> Result<Vec<(Day, T)>> {
@@ -66,8 +66,8 @@ impl Expired {
             let Some(last) = last.remove(&day) else { continue };
             let known = match self.gone.contains(&day) {
                 true => Known::Last(last),
-                false => match known_at(day, (stages.get(&day), &is_empty), reading.closed)? {
-                    Some((age, stage)) => Known::At(age, read(day, age, stage)?),
+                false => match known_at(day, (vintages.get(&day), &is_empty), reading.closed)? {
+                    Some((age, vintage)) => Known::At(age, read(day, age, vintage)?),
                     None => Known::Nothing,
                 },
             };
@@ -81,7 +81,7 @@ impl Expired {
         }
         for (age, days) in said {
             reading.warn(as_it_stood(age, &days));
-            reading.has_stages.store(true, Ordering::Relaxed);
+            reading.has_vintages.store(true, Ordering::Relaxed);
         }
         Ok(found)
     }
@@ -98,10 +98,10 @@ fn as_it_stood(age: Option<Age>, days: &[Day]) -> String {
     }
 }
 
-/// Returns the last stage of a day at an instant, with its age; `None`, if nothing was known.
+/// Returns the last vintage of a day at an instant, with its age; `None`, if nothing was known.
 fn known_at<'a, S>(
     day: Day,
-    (stages, is_empty): (Option<&'a BTreeMap<u32, S>>, &impl Fn(&S) -> bool),
+    (vintages, is_empty): (Option<&'a BTreeMap<u32, S>>, &impl Fn(&S) -> bool),
     at: Timestamp,
 ) -> Result<Option<(Age, &'a S)>> {
     let none = || {
@@ -109,21 +109,22 @@ fn known_at<'a, S>(
             "the events of {day} have expired, and of what was known of it at {at} nothing is kept; ask without as-of for what was known of it last, or leave the day out"
         ))
     };
-    let stages = stages.ok_or_else(none)?;
+    let vintages = vintages.ok_or_else(none)?;
     let reached = AGES.into_iter().rfind(|age| age.of(day).is_some_and(|reached| reached <= at));
     let until = reached.map_or(0, |age| age.hours);
-    if let Some((hours, stage)) = stages.range(..=until).next_back() {
+    if let Some((hours, vintage)) = vintages.range(..=until).next_back() {
         let age = AGES.into_iter().find(|age| age.hours == *hours);
-        let age = age
-            .ok_or_else(|| Error::corrupt(format!("{day} has a stage of {hours} hours, which is no age")))?;
-        return Ok(Some((age, stage)));
+        let age = age.ok_or_else(|| {
+            Error::corrupt(format!("{day} has a vintage of {hours} hours, which is no age"))
+        })?;
+        return Ok(Some((age, vintage)));
     }
-    let first = stages
+    let first = vintages
         .first_key_value()
-        .and_then(|(hours, stage)| Some((AGES.into_iter().position(|age| age.hours == *hours)?, stage)));
+        .and_then(|(hours, vintage)| Some((AGES.into_iter().position(|age| age.hours == *hours)?, vintage)));
     match first {
         // Nothing was known at the preceding age, or at this one.
-        Some((number, stage)) if number > 0 || is_empty(stage) => Ok(None),
+        Some((number, vintage)) if number > 0 || is_empty(vintage) => Ok(None),
         Some((number, _)) => Err(Error::gone(format!(
             "the events of {day} have expired, and what was known of it at {at} is not kept: the first that is kept is of {} ({} after the end of the day); ask as of then or later, or leave the day out",
             AGES[number].of(day).unwrap_or(at),
@@ -139,17 +140,17 @@ mod tests {
 
     use super::*;
 
-    /// Stages by age; the value is true for an empty stage.
-    fn stages(hours: &[u32]) -> BTreeMap<u32, bool> {
+    /// Vintages by age; the value is true for an empty vintage.
+    fn vintages(hours: &[u32]) -> BTreeMap<u32, bool> {
         hours.iter().map(|hours| (*hours, false)).collect()
     }
 
     #[test]
     fn nearest_earlier_age_or_its_absence_is_reported() {
         let day: Day = "2026-06-01".parse().unwrap();
-        let told = |stages: &BTreeMap<u32, bool>, at: &str| match known_at(
+        let told = |vintages: &BTreeMap<u32, bool>, at: &str| match known_at(
             day,
-            (Some(stages), &|is_empty| *is_empty),
+            (Some(vintages), &|is_empty| *is_empty),
             Timestamp::parse(at).unwrap(),
         ) {
             Ok(Some((age, _))) => age.name.to_owned(),
@@ -159,7 +160,7 @@ mod tests {
                 error.to_string()
             }
         };
-        let kept = stages(&[1, 6, 24]);
+        let kept = vintages(&[1, 6, 24]);
         assert_eq!(told(&kept, "2026-06-02T01:00:00Z"), "1h");
         assert_eq!(told(&kept, "2026-06-02T23:59:59Z"), "6h");
         // The day had expired before it was three days old.
@@ -169,14 +170,14 @@ mod tests {
             early.contains("the first that is kept is of 2026-06-02T01:00:00Z (1h after the end"),
             "{early}"
         );
-        // A stage that is missing before a later one is empty.
-        let late = stages(&[24, 72]);
+        // A vintage that is missing before a later one is empty.
+        let late = vintages(&[24, 72]);
         assert_eq!(
             ["2026-06-01T12:00:00Z", "2026-06-02T12:00:00Z"].map(|at| told(&late, at)),
             ["nothing"; 2]
         );
         let empty = BTreeMap::from([(1, true)]);
         assert_eq!(told(&empty, "2026-06-02T00:30:00Z"), "nothing");
-        assert!(told(&stages(&[]), "2026-06-20T00:00:00Z").contains("ask without as-of"));
+        assert!(told(&vintages(&[]), "2026-06-20T00:00:00Z").contains("ask without as-of"));
     }
 }

@@ -21,7 +21,7 @@
 //! let words = Words { from: "2026-11-01", to: "2026-11-30", columns: Some("key,score"), ..Words::default() };
 //! let request = Request::parse(What::Events(Kind::Predictions), &words)?;
 //! let mut answer = Query::new(table, clock).run(workspace.id(), &request).await?;
-//! assert!(answer.cut.is_some());
+//! assert!(answer.read_version.is_some());
 //! let mut csv = Vec::new();
 //! Format::Csv.write(&mut answer.frame, &mut csv)?;
 //! assert_eq!(csv, b"key,score\n");
@@ -35,7 +35,6 @@
 mod answer;
 mod arrived;
 pub(crate) mod audit;
-mod board;
 mod bounds;
 mod breakdown;
 mod budget;
@@ -46,7 +45,6 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
-mod cuts;
 mod day_reading;
 mod day_rows;
 mod digest;
@@ -71,6 +69,7 @@ mod kept;
 mod key_filters;
 mod known;
 mod lanes;
+mod leaderboard;
 mod lineage;
 mod lines;
 mod live_in;
@@ -82,10 +81,10 @@ mod pace;
 mod packed;
 mod pages;
 mod parts;
-mod pending;
 mod plan;
 mod point;
 mod read;
+mod read_versions;
 pub mod request;
 mod review;
 mod rollups;
@@ -95,11 +94,12 @@ mod segments;
 mod series;
 mod snapshot;
 pub mod sql;
-mod staged;
 mod streamed;
 mod survey;
 mod text_table;
 mod unfolded;
+mod unmatched;
+mod vintage;
 mod what;
 mod window;
 mod work;
@@ -110,7 +110,7 @@ use std::sync::{Arc, atomic::Ordering};
 use catalog::Catalog;
 use event::{Clock, Error, Id, Kind, Result, Timestamp};
 use futures::FutureExt;
-use log::{bell::Bell, cut::Cut};
+use log::{bell::Bell, read_version::ReadVersion};
 use polars::prelude::DataFrame;
 use table::Table;
 use tokio::time::Instant;
@@ -131,7 +131,6 @@ pub(crate) use self::point::Point;
 
 pub use answer::{Answer, Source};
 pub use audit::{AuditRequest, AuditWords};
-pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use challengers::Challenge;
@@ -139,10 +138,10 @@ pub use day_rows::{Covered, DayRows, WrittenDay};
 pub use evaluation_rows::HOUR;
 pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
+pub use leaderboard::{LeaderboardWords, Place};
 pub use lineage::{LineageRequest, LineageWords};
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
-pub use pending::*;
 pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use review::ArenaRanking;
 pub use scan::Scan;
@@ -150,6 +149,7 @@ pub use segments::Slicing;
 pub use snapshot::Verified;
 pub use sql::{Sql, SqlWords};
 pub use streamed::{End, Made, Said, Streamed};
+pub use unmatched::*;
 
 /// The query service: answers requests about workspaces.
 #[derive(Clone, Debug)]
@@ -190,8 +190,8 @@ impl Query {
     /// answer. The work ends when the future is dropped.
     ///
     /// # Errors
-    /// `Invalid`, if it names a column or a release that does not exist, or a cut of something else; `NotFound`, if events of a
-    /// cut have expired; `Gone`, if the state of a day as of then is not kept; `TooLarge` and `Unavailable`, if it takes too much
+    /// `Invalid`, if it names a column or a release that does not exist, or a read version of something else; `NotFound`, if events of a
+    /// read version have expired; `Gone`, if the state of a day as of then is not kept; `TooLarge` and `Unavailable`, if it takes too much
     /// of the bounds; errors of the table.
     pub async fn run(&self, workspace: &Id, request: &Request) -> Result<Answer> {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
@@ -230,30 +230,32 @@ impl Query {
             tally.rows(frame.height() as u64);
         }
         self.meters.answered(what, began.elapsed(), frame.height());
-        let has_stages = reading.as_ref().is_some_and(|of| of.has_stages.load(Ordering::Relaxed));
-        let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
-        let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
-        // An answer with stages has no cut: reading that cut again would lack the days of the stages.
-        let cut = cut.filter(|_| !has_stages);
+        let has_vintages = reading.as_ref().is_some_and(|of| of.has_vintages.load(Ordering::Relaxed));
+        let (read_version, warnings) = reading.as_deref().map(Reading::read_version).unzip();
+        let as_of = asked.and(read_version.as_ref()).map(|read_version| read_version.as_of);
+        // An answer with vintages has no read version: reading that read version again would lack the days of the vintages.
+        let read_version = read_version.filter(|_| !has_vintages);
         let warnings = warnings.unwrap_or_default();
-        Ok(Answer { frame, cut, as_of, warnings, source: None, named: false, held })
+        Ok(Answer { frame, read_version, as_of, warnings, source: None, named: false, held })
     }
 
     /// Returns the cut at which a request would be answered from the logs, without reading the events.
     ///
     /// # Errors
     /// Errors of [`Query::run`]; `Invalid`, if the request is not answered from the logs.
-    pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
+    pub async fn read_version(&self, workspace: &Id, request: &Request) -> Result<ReadVersion> {
         let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
         self.check(workspace, request).await?;
         if !request.what.has_history() {
             let name = request.what.name();
-            return Err(Error::invalid(format!("{name} are stored, and not read from the logs at a cut")));
+            return Err(Error::invalid(format!(
+                "{name} are stored, and not read from the logs at a read version"
+            )));
         }
         let point = Point::of(request);
         let reading = self.reading(workspace, &point, self.kept(workspace, &point).await?, &hold).await?;
         runs::resolve(&reading, request.kinds_read()).await?;
-        Ok(reading.cut().0)
+        Ok(reading.read_version().0)
     }
 
     async fn read(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
@@ -261,8 +263,8 @@ impl Query {
         if !request.is_of_logs() {
             return self.stored(workspace, request, hold).await;
         }
-        if staged::is_of_stages(request)
-            && let Some((frame, warning)) = self.staged(workspace, request, hold).await?
+        if vintage::is_of_vintages(request)
+            && let Some((frame, warning)) = self.at_ages(workspace, request, hold).await?
         {
             return Ok(Found { warnings: warning.into_iter().collect(), ..Found::of(frame) });
         }
@@ -277,7 +279,7 @@ impl Query {
         Ok(Found { reading: Some(reading), ..Found::of(frame) })
     }
 
-    /// Reads stored figures.
+    /// Reads stored metrics.
     pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
         let frame = match request.what {
             What::Drift => return drift::drift(&self.table, workspace, request, hold).await,

@@ -28,7 +28,7 @@ use crate::{
     series::Cell,
 };
 
-/// Approximate bytes of the figures of one release, with their inputs.
+/// Approximate bytes of the metrics of one release, with their inputs.
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 
 /// Number of days before a window from which the arrival of truth is learned: it is learned from days that have reached the last
@@ -38,9 +38,9 @@ const LEARNED_FROM_DAYS: i64 = 31;
 /// Name in place of an age for all that is known.
 pub(crate) const LATEST: &str = "latest";
 
-/// The stage of a row of maturity.
+/// The vintage of a row of maturity.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Vintage {
     age: &'static str,
     at: Option<Timestamp>,
     /// Expected number of predictions of the day that will ever be judged.
@@ -49,29 +49,31 @@ pub(crate) struct Stage {
 
 pub(crate) const AGE: &str = "age";
 
-/// A column of a stage: its name, its type, and its value for a row.
-pub(crate) type StageColumn = (&'static str, ColumnType, fn(&EvaluationRow<'_>) -> Cell);
+/// A column of a vintage: its name, its type, and its value for a row.
+pub(crate) type VintageColumn = (&'static str, ColumnType, fn(&EvaluationRow<'_>) -> Cell);
 
-/// The columns of stages, before the figures.
-pub(crate) const COLUMNS: [StageColumn; 4] = [
-    (AGE, ColumnType::Field(FieldType::Text), |row| Cell::Text(row.stage.map(|stage| stage.age.to_owned()))),
+/// The columns of vintages, before the metrics.
+pub(crate) const COLUMNS: [VintageColumn; 4] = [
+    (AGE, ColumnType::Field(FieldType::Text), |row| {
+        Cell::Text(row.vintage.map(|vintage| vintage.age.to_owned()))
+    }),
     ("at", ColumnType::Field(FieldType::Time), |row| {
-        Cell::Time(row.stage.and_then(|stage| stage.at).map(Timestamp::micros))
+        Cell::Time(row.vintage.and_then(|vintage| vintage.at).map(Timestamp::micros))
     }),
     ("completeness", ColumnType::Field(FieldType::Float), |row| Cell::Float(completeness(row))),
     ("expected_labelled", ColumnType::Field(FieldType::Float), |row| {
-        Cell::Float(row.stage.and_then(|stage| stage.expected))
+        Cell::Float(row.vintage.and_then(|vintage| vintage.expected))
     }),
 ];
 
-/// Returns the judged share of the predictions that will ever be judged. (The figure `maturity` is of all predictions.)
+/// Returns the judged share of the predictions that will ever be judged. (The metric `maturity` is of all predictions.)
 fn completeness(row: &EvaluationRow<'_>) -> Option<f64> {
-    let expected = row.stage?.expected.filter(|expected| *expected > 0.0)?;
+    let expected = row.vintage?.expected.filter(|expected| *expected > 0.0)?;
     Some(judged(row) as f64 / expected)
 }
 
 fn judged(row: &EvaluationRow<'_>) -> u64 {
-    row.figures.release.map_or(0, |of| of.judged())
+    row.metrics.release.map_or(0, |of| of.judged())
 }
 
 /// Parses the share of its truth that a day must have.
@@ -97,7 +99,7 @@ impl Request {
 }
 
 /// Returns the days to read for a window: for a request that needs maturity, with the days before it from which the arrival of
-/// truth is learned; within a cut, only its days.
+/// truth is learned; within a read version, only its days.
 pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     if !request.is_of_ages() {
         return window;
@@ -105,12 +107,16 @@ pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     // Days read for the comparison with earlier rows do not widen the window further.
     let asked_from = request.change.as_ref().map_or(window.from(), Change::from);
     let first = asked_from.start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
-    let first = request.cut.as_ref().map_or(first, |cut| first.max(cut.window.from())).min(window.from());
+    let first = request
+        .read_version
+        .as_ref()
+        .map_or(first, |read_version| first.max(read_version.window.from()))
+        .min(window.from());
     Window::new(first, window.to()).unwrap_or(window)
 }
 
 /// The evaluation of a day at an age.
-pub(crate) struct Staged {
+pub(crate) struct EvaluationAtAge {
     pub(crate) age: &'static str,
     pub(crate) at: Option<Timestamp>,
     pub(crate) told: Told,
@@ -125,8 +131,8 @@ pub(crate) enum Told {
     Stored(Arc<Evaluation>),
 }
 
-impl Staged {
-    /// Builds the stage of all that is known of a day.
+impl EvaluationAtAge {
+    /// Builds the vintage of all that is known of a day.
     pub(crate) fn latest(told: Told) -> Self {
         Self { age: LATEST, at: None, told }
     }
@@ -143,14 +149,14 @@ impl Staged {
         match &self.told {
             Told::Computed(buckets) => buckets.rows(request, by),
             Told::Stored(evaluation) => {
-                evaluation.rows().map(|figures| EvaluationRow::new(day, figures)).collect()
+                evaluation.rows().map(|metrics| EvaluationRow::new(day, metrics)).collect()
             }
         }
     }
 }
 
 /// Evaluates each day at each age that it has reached, and by all that is known; for the request `evaluations` only the last
-/// stages of mature days.
+/// vintages of mature days.
 pub(crate) async fn matured(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -162,10 +168,11 @@ pub(crate) async fn matured(
     }
     let prepared = prepared(reading, catalog, request).await?;
     let days = Days { reading, request, prepared: &prepared };
-    let staged = request.days_read().days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
-    let staged: Vec<(Day, Vec<Staged>)> = stream::iter(staged).buffered(DAYS_AT_ONCE).try_collect().await?;
+    let at_ages = request.days_read().days().map(async |day| Ok::<_, Error>((day, days.at_ages(day).await?)));
+    let at_ages: Vec<(Day, Vec<EvaluationAtAge>)> =
+        stream::iter(at_ages).buffered(DAYS_AT_ONCE).try_collect().await?;
     prepared.warn_of_unseen(reading);
-    let (rows, warning) = rows_of(&staged, &prepared.grouping.by, request);
+    let (rows, warning) = rows_of(&at_ages, &prepared.grouping.by, request);
     warning.into_iter().for_each(|warning| reading.warn(warning));
     frame_of(rows, request, &reading.hold).await
 }
@@ -179,14 +186,14 @@ struct Days<'a> {
 
 impl Days<'_> {
     /// Evaluates a day at each age that it has reached, and by all that is known.
-    async fn staged(&self, day: Day) -> Result<Vec<Staged>> {
+    async fn at_ages(&self, day: Day) -> Result<Vec<EvaluationAtAge>> {
         let arrivals = self.arrivals(day).await?;
         let instants = AGES.into_iter().filter_map(|age| Some((age.name, age.of(day)?)));
-        let mut staged = Vec::<Staged>::new();
+        let mut at_ages = Vec::<EvaluationAtAge>::new();
         let mut before: Option<(Heads, Definitions)> = None;
         for (age, at) in instants.filter(|(_, at)| *at <= self.reading.closed) {
             let known = (arrivals.heads_at(at), self.prepared.all.known(|one| one.appended_at <= at));
-            let told = match staged.last() {
+            let told = match at_ages.last() {
                 // Nothing has arrived since the age before.
                 Some(last) if before.as_ref() == Some(&known) => last.told.clone(),
                 _ => {
@@ -199,11 +206,11 @@ impl Days<'_> {
                     .await?
                 }
             };
-            staged.push(Staged { age, at: Some(at), told });
+            at_ages.push(EvaluationAtAge { age, at: Some(at), told });
             before = Some(known);
         }
-        staged.push(Staged::latest(self.evaluated(self.reading, day, self.prepared.way()).await?));
-        Ok(staged)
+        at_ages.push(EvaluationAtAge::latest(self.evaluated(self.reading, day, self.prepared.way()).await?));
+        Ok(at_ages)
     }
 
     async fn evaluated(&self, reading: &Reading, day: Day, way: Way<'_>) -> Result<Told> {
@@ -233,27 +240,27 @@ impl Days<'_> {
     }
 }
 
-/// A row with the index of its stage.
-type StagedRow<'a> = (usize, EvaluationRow<'a>);
+/// A row with the index of its vintage.
+type VintageRow<'a> = (usize, EvaluationRow<'a>);
 
 /// Builds the rows of the requested days; the days before them show how truth arrives. Returns a warning about days for which
 /// that is unknown.
 pub(crate) fn rows_of<'a>(
-    days: &'a [(Day, Vec<Staged>)],
+    days: &'a [(Day, Vec<EvaluationAtAge>)],
     by: &[By],
     request: &Request,
 ) -> (Vec<EvaluationRow<'a>>, Option<String>) {
-    let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<StagedRow<'a>>>::new();
-    for (day, staged) in days {
-        for (number, one) in staged.iter().enumerate() {
+    let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<VintageRow<'a>>>::new();
+    for (day, at_ages) in days {
+        for (number, one) in at_ages.iter().enumerate() {
             for mut row in one.rows(*day, request, by) {
-                row.stage = Some(Stage { age: one.age, at: one.at, expected: None });
-                let name = row.model.or(row.figures.name).unwrap_or_default().to_owned();
+                row.vintage = Some(Vintage { age: one.age, at: one.at, expected: None });
+                let name = row.model.or(row.metrics.name).unwrap_or_default().to_owned();
                 found.entry((*day, name, row.values.clone())).or_default().push((number, row));
             }
         }
     }
-    let reached: BTreeMap<Day, usize> = days.iter().map(|(day, staged)| (*day, staged.len() - 1)).collect();
+    let reached: BTreeMap<Day, usize> = days.iter().map(|(day, at_ages)| (*day, at_ages.len() - 1)).collect();
     let arrivals: Vec<Arrival> = found.iter().map(|((day, ..), rows)| arrival(rows, reached[day])).collect();
     let expected = expected(&arrivals, AGES.len());
     let (mut rows, mut untold) = (Vec::new(), BTreeSet::new());
@@ -267,13 +274,13 @@ pub(crate) fn rows_of<'a>(
             untold.insert(day);
         }
         rows.extend(of_key.into_iter().map(|(_, mut row)| {
-            row.stage = row.stage.map(|stage| Stage { expected, ..stage });
+            row.vintage = row.vintage.map(|vintage| Vintage { expected, ..vintage });
             row
         }));
     }
     if let Some(mature) = request.mature {
         let is_mature = |row: &EvaluationRow<'_>| completeness(row).is_some_and(|share| share >= mature);
-        rows.retain(|row| row.stage.is_some_and(|stage| stage.age == LATEST) && is_mature(row));
+        rows.retain(|row| row.vintage.is_some_and(|vintage| vintage.age == LATEST) && is_mature(row));
     }
     (rows, untold_of(&untold, request.mature.is_some()))
 }
@@ -291,13 +298,13 @@ fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
 }
 
 /// Returns the arrival of the truth of a row's predictions at the ages that its day has reached.
-fn arrival(rows: &[StagedRow<'_>], reached: usize) -> Arrival {
+fn arrival(rows: &[VintageRow<'_>], reached: usize) -> Arrival {
     let mut judged_at = vec![0; reached + 1];
     for (number, row) in rows {
         judged_at[*number] = judged(row);
     }
     let latest = judged_at.pop().unwrap_or_default();
     let last = rows.iter().find(|(number, _)| *number == reached);
-    let predictions = last.and_then(|(_, row)| row.figures.release).map_or(0, |of| of.predictions);
+    let predictions = last.and_then(|(_, row)| row.metrics.release).map_or(0, |of| of.predictions);
     Arrival { predictions, judged: judged_at, latest }
 }

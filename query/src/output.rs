@@ -6,7 +6,7 @@ use std::{
 };
 
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
-use fold::Figure;
+use fold::Metric;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
 
 use crate::{
@@ -185,7 +185,7 @@ pub fn text_table(frame: &DataFrame) -> Result<String> {
     Ok(excerpt.text())
 }
 
-/// Drops the columns that a table shows on request only: the ranks between which quantiles stand, and all but the main figures of
+/// Drops the columns that a table shows on request only: the ranks between which quantiles stand, and all but the main metrics of
 /// evaluations.
 pub fn shorten(frame: &mut DataFrame, what: What) {
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
@@ -204,7 +204,7 @@ fn is_main(name: &str, what: What) -> bool {
             Some(column) => column.is_main(),
             None if CustomInterval::named(name).is_some_and(|column| !column.is_main()) => false,
             None if fairness_columns().any(|column| column == name) => false,
-            None => Figure::named(name).is_none_or(|figure| figure.is_main),
+            None => Metric::named(name).is_none_or(|metric| metric.is_main),
         },
         What::Estimates => estimates::is_main(name),
         What::Segments => segments::is_main(name),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tables_are_cut_in_the_middle() {
+    fn long_tables_are_read_version_in_the_middle() {
         let text = written(Format::Table, 1_000);
         assert_eq!(text.lines().count(), 1 + 60 + 1 + 1);
         assert!(text.ends_with("60 of 1000 rows shown; --format csv writes them all\n"), "{text}");

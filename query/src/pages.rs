@@ -1,4 +1,4 @@
-//! Events page by page. All pages are read at the cut of the first one, so together they are the rows of one answer, independent
+//! Events page by page. All pages are read at the read version of the first one, so together they are the rows of one answer, independent
 //! of later appends and of the answering process.
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -7,7 +7,7 @@ use event::{Day, Error, Id, Result};
 use futures::{FutureExt, TryStreamExt};
 use log::{
     after::{self, After, PageEnd},
-    cut::Cut,
+    read_version::ReadVersion,
 };
 use polars::prelude::DataFrame;
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ struct Read {
     frame: DataFrame,
     /// The beginning of the next page; `None` behind the last one.
     next: Option<Place>,
-    cut: Arc<Cut>,
+    read_version: Arc<ReadVersion>,
     warnings: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Query {
                 ));
             }
             After::Page(end) => {
-                let point = Point { cut: Some(Arc::clone(&end.cut)), as_of: None, ..point };
+                let point = Point { read_version: Some(Arc::clone(&end.read_version)), as_of: None, ..point };
                 (point, end.asked_at, Some(&**end))
             }
         };
@@ -92,18 +92,18 @@ impl Query {
         events::check(&wanted)?;
         let make = |reading: Arc<Reading>| read_page(reading, &wanted, (end, limit)).boxed();
         let (read, _) = self.out_of_logs(workspace, &point, &held.hold, make).await?;
-        let Read { frame, next, cut, warnings } = read;
+        let Read { frame, next, read_version, warnings } = read;
         let answer = self.answer(request.what.name(), began, frame, (None, None), held).await?;
-        let as_of = request.as_of.map(|_| cut.as_of);
+        let as_of = request.as_of.map(|_| read_version.as_of);
         let next = next.map(|Place { day, begin, rows }| PageEnd {
-            cut: Arc::clone(&cut),
+            read_version: Arc::clone(&read_version),
             asked_at,
             request: checksum,
             day,
             begin,
             rows,
         });
-        Ok((Answer { cut: Some((*cut).clone()), as_of, warnings, ..answer }, next))
+        Ok((Answer { read_version: Some((*read_version).clone()), as_of, warnings, ..answer }, next))
     }
 }
 
@@ -129,14 +129,14 @@ async fn read_page(
     wanted: &Wanted,
     (end, limit): (Option<&PageEnd>, usize),
 ) -> Result<Read> {
-    let (fixed, cut, mut warnings) = match end {
-        Some(end) => (Arc::clone(&reading), Arc::clone(&end.cut), Vec::new()),
+    let (fixed, read_version, mut warnings) = match end {
+        Some(end) => (Arc::clone(&reading), Arc::clone(&end.read_version), Vec::new()),
         None => {
             // Resolves the current end of all days, up to which the following pages read them.
             runs::resolve(&reading, &[wanted.kind]).await?;
             let fixed = Arc::new(reading.fixed());
-            let (cut, warnings) = reading.cut();
-            (fixed, Arc::new(cut), warnings)
+            let (read_version, warnings) = reading.read_version();
+            (fixed, Arc::new(read_version), warnings)
         }
     };
     let newest = wanted.narrowed.newest;
@@ -161,8 +161,8 @@ async fn read_page(
     }
     let frame = page.frame(wanted)?;
     let frame = if next.is_some() { frame.head(Some(limit)) } else { frame };
-    warnings.extend(fixed.cut().1);
-    Ok(Read { frame, next, cut, warnings })
+    warnings.extend(fixed.read_version().1);
+    Ok(Read { frame, next, read_version, warnings })
 }
 
 /// The rows of a page, as they are read.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::Kept;
 use event::{Error, Id, Result, Timestamp, Window};
 use futures::future::BoxFuture;
-use log::{active, cut::Cut, skipped, walk::Until};
+use log::{active, read_version::ReadVersion, skipped, walk::Until};
 
 use crate::{Query, budget::Hold, read::Reading, request::Request};
 
@@ -17,7 +17,7 @@ const MAX_READS: usize = 3;
 pub(crate) struct Point {
     pub(crate) window: Window,
     pub(crate) as_of: Option<Timestamp>,
-    pub(crate) cut: Option<Arc<Cut>>,
+    pub(crate) read_version: Option<Arc<ReadVersion>>,
     /// True if segments that evaluations alone refused are read all the same, as for events and rollups.
     pub(crate) is_raw: bool,
 }
@@ -26,7 +26,12 @@ impl Point {
     /// Returns the point of a request.
     pub(crate) fn of(request: &Request) -> Self {
         let is_raw = request.what.is_raw();
-        Self { window: request.days_read(), as_of: request.as_of, cut: request.cut.clone(), is_raw }
+        Self {
+            window: request.days_read(),
+            as_of: request.as_of,
+            read_version: request.read_version.clone(),
+            is_raw,
+        }
     }
 }
 
@@ -71,16 +76,19 @@ impl Query {
         hold: &Hold,
     ) -> Result<Arc<Reading>> {
         let closed = self.closed_instant();
-        let until = match (&point.cut, point.as_of) {
-            (Some(cut), _) if cut.workspace != *workspace => {
-                return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
+        let until = match (&point.read_version, point.as_of) {
+            (Some(read_version), _) if read_version.workspace != *workspace => {
+                return Err(Error::invalid(format!(
+                    "the read version is of the workspace {}",
+                    read_version.workspace
+                )));
             }
-            (Some(cut), _) => (Until::Heads(cut.heads.clone()), cut.as_of),
+            (Some(read_version), _) => (Until::Heads(read_version.heads.clone()), read_version.as_of),
             (None, Some(as_of)) => (Until::AsOf(as_of.min(closed)), as_of.min(closed)),
             (None, None) => (Until::Now, closed),
         };
-        let left_out = match (&point.cut, point.window) {
-            (Some(cut), _) => cut.left_out.clone(),
+        let left_out = match (&point.read_version, point.window) {
+            (Some(read_version), _) => read_version.left_out.clone(),
             (None, window) => {
                 // As in the projections: sums lack the segments refused by their fold, and evaluations also those that they
                 // refused.

@@ -1,7 +1,7 @@
 //! Reading of the logs of a window: days side by side, only the requested columns, and only segments that can hold a requested
 //! row.
 //!
-//! A prefix of each log is read: all of it, the part appended by an instant, or the part named by a [`Cut`]. The prefix is noted,
+//! A prefix of each log is read: all of it, the part appended by an instant, or the part named by a [`ReadVersion`]. The prefix is noted,
 //! so that it can be read again.
 
 use std::{
@@ -16,8 +16,8 @@ use catalog::Kept;
 use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window, lane::Place};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
-    cut::Cut,
     key::LogId,
+    read_version::ReadVersion,
     segment_item::Segment,
     walk::{Admitted, Heads, Note, Segments, Until, Walk, heads_of},
 };
@@ -55,15 +55,15 @@ pub(crate) struct Reading {
     pub(crate) closed: Timestamp,
     /// Days whose events have not expired; only these are read.
     pub(crate) kept: Kept,
-    /// Segments that operators skipped, or that a cut leaves out.
+    /// Segments that operators skipped, or that a read version leaves out.
     pub(crate) left_out: Arc<Segments>,
     pub(crate) hold: Hold,
     /// True if another reading has already warned of what is left out.
     is_again: bool,
     /// Active version of the projections of the workspace, once it was looked up.
     pub(crate) version: OnceCell<u32>,
-    /// True if the answer has days as they stood at an age, which no cut names.
-    pub(crate) has_stages: AtomicBool,
+    /// True if the answer has days as they stood at an age, which no read version names.
+    pub(crate) has_vintages: AtomicBool,
     /// True if the answer depends on the times when events were known, though it is of now.
     pub(crate) is_of_times: AtomicBool,
     found: Mutex<Found>,
@@ -219,7 +219,7 @@ impl Reading {
             hold,
             is_again: false,
             version: OnceCell::new(),
-            has_stages: AtomicBool::new(false),
+            has_vintages: AtomicBool::new(false),
             is_of_times: AtomicBool::new(false),
             found,
         }
@@ -251,7 +251,7 @@ impl Reading {
     /// Starts a walk through the logs of a day and kind.
     ///
     /// # Errors
-    /// `NotFound`, if events of a cut have expired.
+    /// `NotFound`, if events of a read version have expired.
     pub(crate) fn walk(&self, day: Day, kind: Kind) -> Result<Walk> {
         self.found().kinds.insert(kind);
         let is_kept = self.is_kept(day, kind);
@@ -264,7 +264,7 @@ impl Reading {
                 let heads: BTreeMap<_, _> = heads.map(|(log, last)| (log.clone(), *last)).collect();
                 if !is_kept && !heads.is_empty() {
                     return Err(Error::not_found(format!(
-                        "the events of {day} have expired since this cut was given out; ask for other days"
+                        "the events of {day} have expired since this read version was given out; ask for other days"
                     )));
                 }
                 Until::Heads(heads)
@@ -304,7 +304,7 @@ impl Reading {
     pub(crate) fn failed(&self, error: Error) -> Error {
         match (error.kind(), &self.until) {
             (ErrorKind::Incomplete, Until::Heads(_)) => {
-                Error::corrupt(format!("the cut cannot be read again: {error}"))
+                Error::corrupt(format!("the read version cannot be read again: {error}"))
             }
             _ => error,
         }
@@ -317,7 +317,9 @@ impl Reading {
                 Note::Read(log, seq) => _ = self.found().heads.insert(log, seq),
                 Note::LeftOut(..) if self.is_again => {}
                 Note::LeftOut(log, seq) => match self.until {
-                    Until::Heads(_) => self.leave_out(&log, seq, meters::UNREADABLE, "so the cut says"),
+                    Until::Heads(_) => {
+                        self.leave_out(&log, seq, meters::UNREADABLE, "so the read version says")
+                    }
                     _ => self.leave_out(&log, seq, meters::SKIPPED, "an operator skipped it"),
                 },
                 Note::Missing(log, seq) => self.warn(format!(
@@ -387,15 +389,15 @@ impl Reading {
         })
     }
 
-    /// Returns the cut that was read, so that it can be read again, and the warnings.
-    pub(crate) fn cut(&self) -> (Cut, Vec<String>) {
+    /// Returns the read version that was read, so that it can be read again, and the warnings.
+    pub(crate) fn read_version(&self) -> (ReadVersion, Vec<String>) {
         let mut found = std::mem::take(&mut *self.found());
         found.warnings.extend(found.appended_later(self.closed));
         let is_of_then = !matches!(self.until, Until::Now) || self.is_of_times.load(Ordering::Relaxed);
         if is_of_then && !self.is_again {
             found.warnings.extend(found.as_stated());
         }
-        let cut = Cut {
+        let read_version = ReadVersion {
             workspace: self.workspace.clone(),
             window: self.window,
             kinds: found.kinds,
@@ -403,7 +405,7 @@ impl Reading {
             heads: found.heads,
             left_out: found.left_out,
         };
-        (cut, found.warnings.into_iter().collect())
+        (read_version, found.warnings.into_iter().collect())
     }
 
     /// Unpacks the requested rows and columns of a page. A segment that cannot be read is left out.

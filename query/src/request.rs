@@ -5,18 +5,18 @@ use std::sync::Arc;
 use event::{
     Costs, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, plain::listed,
 };
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 
 use crate::{
     arrived,
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
     change::Change,
-    cuts::{cut_of, kinds_read},
     drift, estimates, head_to_head, intervals,
     live_in::live_of,
     maturity,
     narrow::Narrowed,
+    read_versions::{kinds_read, read_version_of},
     segments::{self, Slicing},
     window::Span,
     zero_division::zero_division_of,
@@ -49,8 +49,8 @@ pub struct Request {
     pub narrowed: Narrowed,
     /// Only events appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
-    /// Only events within the cut of an earlier answer.
-    pub cut: Option<Arc<Cut>>,
+    /// Only events within the read version of an earlier answer.
+    pub read_version: Option<Arc<ReadVersion>>,
     /// True if it reads a snapshot again, and so may name a release that was deleted since.
     pub is_of_snapshot: bool,
     /// The score from which on predictions count as positive, instead of the threshold of their definitions.
@@ -59,7 +59,7 @@ pub struct Request {
     pub costs: Option<Costs>,
     /// The period of evaluations.
     pub period: Period,
-    /// The value of figures for which scikit-learn divides by zero; none if `None`.
+    /// The value of metrics for which scikit-learn divides by zero; none if `None`.
     pub zero_division: Option<f64>,
     /// True if evaluations have intervals.
     pub has_intervals: bool,
@@ -121,8 +121,8 @@ pub struct Words<'a> {
     pub shadow: bool,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
-    /// The cut of an earlier answer.
-    pub cut: Option<&'a str>,
+    /// The read version of an earlier answer.
+    pub read_version: Option<&'a str>,
     /// A score.
     pub threshold: Option<&'a str>,
     /// Gains and costs, in the form of [`Costs::parse`].
@@ -131,7 +131,7 @@ pub struct Words<'a> {
     pub group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
     pub zero_division: Option<&'a str>,
-    /// True if figures have their intervals; naming a column of an interval requests them too.
+    /// True if metrics have their intervals; naming a column of an interval requests them too.
     pub interval: bool,
     /// A share from 0 to 1.
     pub mature: Option<&'a str>,
@@ -145,8 +145,8 @@ pub struct Words<'a> {
     pub after_prediction: bool,
     /// A release.
     pub against: Option<&'a str>,
-    /// A figure by which segments are ranked.
-    pub figure: Option<&'a str>,
+    /// A metric by which segments are ranked.
+    pub metric: Option<&'a str>,
     /// True to include segments of two splits.
     pub pairs: bool,
     /// A model.
@@ -181,10 +181,11 @@ impl Request {
         let window = change.as_ref().map_or(Ok(span.days), |change| change.widened(span.days))?;
         let read = days_read((what, is_exact), (window, zone, reference))?;
         let by = By::parse(what, words.by)?;
-        let cut = words.cut.map(|text| cut_of((what, &by), read, text)).transpose();
-        let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
-        if cut.is_some() && as_of.is_some() {
-            return Err(Error::invalid("as-of: the cut says already as of when it is"));
+        let read_version =
+            words.read_version.map(|text| read_version_of((what, &by), read, text)).transpose();
+        let read_version = read_version.map_err(|error| Error::invalid(format!("read_version: {error}")))?;
+        if read_version.is_some() && as_of.is_some() {
+            return Err(Error::invalid("as-of: the read version says already as of when it is"));
         }
         let live = live_of(what, words)?;
         let breakdown = match what.is_judged() {
@@ -207,7 +208,7 @@ impl Request {
             last,
             release: words.release.map(str::to_owned),
             columns,
-            cut,
+            read_version,
             is_of_snapshot: false,
             has_intervals,
             threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
@@ -244,7 +245,7 @@ impl Request {
             breakdown: Breakdown::default(),
             narrowed: Narrowed::default(),
             as_of: None,
-            cut: None,
+            read_version: None,
             is_of_snapshot: false,
             threshold: None,
             costs: None,
@@ -313,7 +314,7 @@ impl Request {
 
     /// Returns true if it asks for the current state, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
-        self.as_of.is_none() && self.cut.is_none()
+        self.as_of.is_none() && self.read_version.is_none()
     }
 }
 

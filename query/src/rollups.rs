@@ -9,10 +9,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use event::{Day, Error, Id, Kind, Result, Window, fields::FieldType};
 use fold::{
     Rollup,
-    figure::{STATISTICS, StatisticGetter},
+    metric::{STATISTICS, StatisticGetter},
     rollup::{
-        Bounded, Distribution, Headline, Merge, Metric, NumberRollup, Part, ReleaseDetail, Series, TagCounts,
-        bounded::Cell as Value,
+        Bounded, Distribution, Headline, LoggedMetricRollup, Merge, NumberRollup, Part, ReleaseDetail,
+        Series, TagCounts, bounded::Cell as Value,
     },
     sketch::Quantile,
 };
@@ -48,7 +48,7 @@ pub(crate) const NONE: &str = "(none)";
 type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 
 /// Builds the rows of a day; the name is empty unless the breakdown is by one tag or feature.
-type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
+type RowsOfDay = fn(&DayParts, &str) -> Vec<Metrics>;
 
 /// Number of days whose events are counted at once.
 const COUNTED_DAYS: usize = 16;
@@ -94,11 +94,11 @@ fn frame_of(days: &BTreeMap<Day, DayParts>, request: &Request) -> Result<DataFra
     };
     let is_by_tag = matches!(request.by, By::Tag(_));
     let of_tag = is_by_tag.then_some((name, ColumnType::Field(FieldType::Text)));
-    let of_figures = columns.iter().map(|column| (column.name.as_str(), column.kind));
-    let columns: Vec<(&str, ColumnType)> = of_tag.into_iter().chain(of_figures).collect();
+    let of_metrics = columns.iter().map(|column| (column.name.as_str(), column.kind));
+    let columns: Vec<(&str, ColumnType)> = of_tag.into_iter().chain(of_metrics).collect();
     let of_day = |(day, parts): (&Day, &DayParts)| -> Vec<Row> {
-        let cells = |figures: Figures| columns.iter().map(|column| figures.cell(*column)).collect();
-        rows(parts, name).into_iter().map(|figures| (*day, cells(figures))).collect()
+        let cells = |metrics: Metrics| columns.iter().map(|column| metrics.cell(*column)).collect();
+        rows(parts, name).into_iter().map(|metrics| (*day, cells(metrics))).collect()
     };
     let rows: Vec<Row> = days.iter().flat_map(of_day).collect();
     series(&columns, &rows, request)
@@ -152,15 +152,15 @@ async fn stored_by(
     Ok(days)
 }
 
-/// The figures of a row, by the names of their columns.
+/// The metrics of a row, by the names of their columns.
 #[derive(Default)]
-struct Figures {
+struct Metrics {
     texts: BTreeMap<String, String>,
     counts: BTreeMap<&'static str, u64>,
     numbers: BTreeMap<String, f64>,
 }
 
-impl Figures {
+impl Metrics {
     fn cell(&self, (column, kind): (&str, ColumnType)) -> Cell {
         match kind {
             ColumnType::Count => Cell::Int(self.counts.get(column).copied()),
@@ -179,23 +179,23 @@ impl Figures {
         self
     }
 
-    /// Adds a figure unless it is not finite, such as the mean of nothing.
+    /// Adds a metric unless it is not finite, such as the mean of nothing.
     fn number(&mut self, column: String, number: Option<f64>) {
         self.numbers.extend(number.filter(|number| number.is_finite()).map(|number| (column, number)));
     }
 
     fn numbers(&mut self, of: &str, numbers: &NumberRollup) {
-        for figure in STATISTICS {
-            if let StatisticGetter::Numbers(read) = figure.getter {
-                self.number(statistic(of, figure.name), Some(read(numbers)));
+        for metric in STATISTICS {
+            if let StatisticGetter::Numbers(read) = metric.getter {
+                self.number(statistic(of, metric.name), Some(read(numbers)));
             }
         }
     }
 
     fn quantiles(&mut self, of: &str, quantile: impl Fn(f64) -> Option<Quantile>) {
-        for figure in STATISTICS {
-            if let StatisticGetter::Quantile(q) = figure.getter {
-                let (name, found) = (statistic(of, figure.name), quantile(q));
+        for metric in STATISTICS {
+            if let StatisticGetter::Quantile(q) = metric.getter {
+                let (name, found) = (statistic(of, metric.name), quantile(q));
                 let [from, to] = ranks(&name);
                 self.number(name, found.map(|found| found.value));
                 self.number(from, found.map(|found| found.from));
@@ -220,11 +220,11 @@ impl Figures {
     }
 
     fn detail(self, detail: &ReleaseDetail) -> Self {
-        let mut figures = self.headline(&detail.headline());
-        figures.distribution("score", detail.score.as_ref());
-        figures.distribution("value", detail.value.as_ref());
-        figures.distribution("latency", detail.latency.as_ref());
-        figures
+        let mut metrics = self.headline(&detail.headline());
+        metrics.distribution("score", detail.score.as_ref());
+        metrics.distribution("value", detail.value.as_ref());
+        metrics.distribution("latency", detail.latency.as_ref());
+        metrics
     }
 }
 
@@ -234,18 +234,18 @@ fn others<V: Value, const BUDGET: usize>(names: &Bounded<V, BUDGET>) -> u64 {
 }
 
 /// Builds a row for the whole workspace, with no release, then one for each release.
-fn by_release((rollup, parts): &DayParts) -> Vec<Figures> {
+fn by_release((rollup, parts): &DayParts) -> Vec<Metrics> {
     let parts =
         parts.values().filter_map(|part| if let Part::Release(part) = part { Some(part) } else { None });
     let (mut all, mut rest, mut rest_names) = (ReleaseDetail::default(), ReleaseDetail::default(), 0);
-    let (mut rows, mut distinct) = (BTreeMap::<&str, Figures>::new(), 0.0);
+    let (mut rows, mut distinct) = (BTreeMap::<&str, Metrics>::new(), 0.0);
     for part in parts {
         distinct += part.counts.distinct();
         for (name, counts) in part.counts.names() {
             let detail = part.details.get(name);
-            let row = Figures::default().text("release", name).count("names", 1);
+            let row = Metrics::default().text("release", name).count("names", 1);
             let row =
-                detail.map_or_else(Figures::default, |detail| Figures::default().detail(detail)).merged(row);
+                detail.map_or_else(Metrics::default, |detail| Metrics::default().detail(detail)).merged(row);
             let row =
                 row.count("predictions", counts.p).count("metrics", counts.m).count("releases", counts.r);
             rows.insert(name, row);
@@ -257,17 +257,17 @@ fn by_release((rollup, parts): &DayParts) -> Vec<Figures> {
         }
     }
     let Some(rollup) = rollup else { return Vec::new() };
-    let mut whole = Figures::default().detail(&all).count("names", distinct.round() as u64);
+    let mut whole = Metrics::default().detail(&all).count("names", distinct.round() as u64);
     for kind in Kind::ALL {
         whole = whole.count(kind.name(), rollup.events(kind));
     }
     whole = whole.count("erased", rollup.erased);
     let rest = (rest_names > 0)
-        .then(|| Figures::default().detail(&rest).text("release", OTHERS).count("names", rest_names));
+        .then(|| Metrics::default().detail(&rest).text("release", OTHERS).count("names", rest_names));
     [whole].into_iter().chain(rows.into_values()).chain(rest).collect()
 }
 
-impl Figures {
+impl Metrics {
     fn merged(mut self, more: Self) -> Self {
         self.texts.extend(more.texts);
         self.counts.extend(more.counts);
@@ -277,24 +277,24 @@ impl Figures {
 }
 
 /// Builds a row for each value of the tag named `column`, and one for the events without it.
-fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
+fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Metrics> {
     let tag = column.strip_prefix(event::fields::TAG_PREFIX).unwrap_or(column);
     let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };
     let Some(values) = part.tags.get(tag) else { return Vec::new() };
     let counted = |name: &str, names: u64, counts: &TagCounts| {
-        let figures = Figures::default().text(column, name).count("names", names);
-        figures.count("predictions", counts.predictions).count("metrics", counts.metrics)
+        let metrics = Metrics::default().text(column, name).count("names", names);
+        metrics.count("predictions", counts.predictions).count("metrics", counts.metrics)
     };
     let row = |name: &str, counts: &TagCounts| {
-        let mut figures = Figures::default();
+        let mut metrics = Metrics::default();
         if let Some(head) = values.heads.get(name) {
-            figures = figures.headline(head);
+            metrics = metrics.headline(head);
             let scores = head.score.as_ref().zip(values.scores.get(name));
             scores.iter().for_each(|(score, sketch)| {
-                figures.quantiles("score", |q| sketch.quantile(q, score.extremes()));
+                metrics.quantiles("score", |q| sketch.quantile(q, score.extremes()));
             });
         }
-        figures.merged(counted(name, 1, counts))
+        metrics.merged(counted(name, 1, counts))
     };
     let rest = values.counts.others().map(|counts| counted(OTHERS, others(&values.counts), counts));
     let mut without = TagCounts {
@@ -310,10 +310,10 @@ fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
 }
 
 /// Builds a row for each metric, with no release, then one for each release that it was observed for.
-fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
+fn by_metric((_, parts): &DayParts) -> Vec<Metrics> {
     let parts =
         parts.values().filter_map(|part| if let Part::Metric(part) = part { Some(part) } else { None });
-    let mut rows = BTreeMap::<&str, Vec<Figures>>::new();
+    let mut rows = BTreeMap::<&str, Vec<Metrics>>::new();
     let mut rest = (0, 0);
     for part in parts {
         for (name, metric) in part.metrics.names() {
@@ -325,22 +325,22 @@ fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
     }
     // Means over different metrics are meaningless, so there are only counts.
     let rest = (rest.0 > 0)
-        .then(|| Figures::default().text("metric", OTHERS).count("names", rest.0).count("metrics", rest.1));
+        .then(|| Metrics::default().text("metric", OTHERS).count("names", rest.0).count("metrics", rest.1));
     rows.into_values().flatten().chain(rest).collect()
 }
 
-fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
+fn rows_of_metric(name: &str, metric: &LoggedMetricRollup) -> Vec<Metrics> {
     let row = |names: u64, series: &Series| {
-        let mut figures = Figures::default().text("metric", name).count("names", names);
-        figures.numbers("value", &series.numbers);
-        figures.number("value_sum".into(), Some(series.numbers.sum()));
-        figures.number("value_last".into(), Some(series.last));
-        figures.count("metrics", series.numbers.n)
+        let mut metrics = Metrics::default().text("metric", name).count("names", names);
+        metrics.numbers("value", &series.numbers);
+        metrics.number("value_sum".into(), Some(series.numbers.sum()));
+        metrics.number("value_last".into(), Some(series.last));
+        metrics.count("metrics", series.numbers.n)
     };
     let total = metric.total.as_ref().map(|series| {
-        let mut figures = row(metric.releases.distinct().round() as u64, series);
-        figures.quantiles("value", |q| metric.sketch.quantile(q, series.numbers.extremes()));
-        figures
+        let mut metrics = row(metric.releases.distinct().round() as u64, series);
+        metrics.quantiles("value", |q| metric.sketch.quantile(q, series.numbers.extremes()));
+        metrics
     });
     let releases = metric.releases.names().iter().filter(|(release, _)| !release.is_empty());
     let releases =

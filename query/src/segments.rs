@@ -11,7 +11,7 @@ use std::{
 use catalog::{Catalog, Definitions, PrimaryMetric};
 use event::{Error, ErrorKind, Id, Result, Split, fields::FieldType};
 use fold::{
-    AnyFigure, Evaluation,
+    AnyMetric, Evaluation,
     evaluation::{Bucket, By, Grouping, MAX_BUCKETS, MAX_SPLIT_VALUES, ReleaseEvaluation, Tested, Wanted},
     slices::{Ranked, Sample, ranked},
 };
@@ -35,8 +35,8 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
-/// Parameters: the figure by which slices are ranked, and the inclusion of slices of two splits.
-pub(crate) const FIGURE: &str = "figure";
+/// Parameters: the metric by which slices are ranked, and the inclusion of slices of two splits.
+pub(crate) const METRIC: &str = "metric";
 pub(crate) const PAIRS: &str = "pairs";
 
 /// Minimum number of values of a tag with slices of their own.
@@ -60,7 +60,7 @@ type Place = (&'static str, ColumnType, bool, fn(&Placed<'_>) -> Cell);
 /// A row before its cells are made.
 struct Placed<'a> {
     of: &'a Ranked<Label>,
-    figure: &'a str,
+    metric: &'a str,
 }
 
 const PLACES: [Place; 11] = [
@@ -69,7 +69,7 @@ const PLACES: [Place; 11] = [
     ("splits", ColumnType::Count, false, |row| Cell::Int(Some(row.of.label.1 as u64))),
     ("n", ColumnType::Count, true, |row| Cell::Int(Some(row.of.n))),
     ("share", NUMBER, true, |row| Cell::Float(Some(row.of.share))),
-    (FIGURE, TEXT, true, |row| Cell::Text(Some(row.figure.to_owned()))),
+    (METRIC, TEXT, true, |row| Cell::Text(Some(row.metric.to_owned()))),
     ("value", NUMBER, true, |row| Cell::Float(Some(row.of.value))),
     ("whole", NUMBER, true, |row| Cell::Float(Some(row.of.whole))),
     ("gap", NUMBER, true, |row| Cell::Float(Some(row.of.gap()))),
@@ -90,8 +90,8 @@ pub(crate) fn is_main(name: &str) -> bool {
 /// Parses the ranking of slices; `None` for anything else.
 pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing>> {
     if what != What::Segments {
-        return match (words.figure, words.pairs) {
-            (Some(_), _) => Err(Error::invalid("figure: only segments are ranked by one")),
+        return match (words.metric, words.pairs) {
+            (Some(_), _) => Err(Error::invalid("metric: only segments are ranked by one")),
             (None, true) => Err(Error::invalid("pairs: only segments have them")),
             (None, false) => Ok(None),
         };
@@ -99,8 +99,8 @@ pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing
     if words.by.is_some() {
         return Err(Error::invalid("by: segments are of the splits that models declare"));
     }
-    let by = PrimaryMetric::parse(words.figure, None);
-    let by = by.map_err(|error| Error::invalid(format!("figure: {error}")))?;
+    let by = PrimaryMetric::parse(words.metric, None);
+    let by = by.map_err(|error| Error::invalid(format!("metric: {error}")))?;
     Ok(Some(Slicing { by, has_pairs: words.pairs }))
 }
 
@@ -108,22 +108,22 @@ pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing
 async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result<(PrimaryMetric, u64)> {
     let settings = catalog.settings(workspace).await?;
     let asked = request.slicing.as_ref().and_then(|slicing| slicing.by.clone());
-    // The better direction of a custom figure is known for the primary metric alone.
+    // The better direction of a custom metric is known for the primary metric alone.
     let by = match (asked, settings.primary_metric.clone()) {
         (Some(asked), Some(primary)) if asked.metric == primary.metric => Some(primary),
         (asked, primary) => asked.or(primary),
     };
-    let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
+    let unset = || Error::conflict("the workspace has no primary metric to rank by; name a metric");
     let by = by.ok_or_else(unset)?;
     let (name, min_n) = (by.metric.name(), settings.min_n_of(&by.metric));
     if by.metric.logged().is_some() {
         let message = format!(
-            "figure: `{name}` is a logged metric, and segments are of predictions; name a figure of these"
+            "metric: `{name}` is a logged metric, and segments are of predictions; name a metric of these"
         );
         return Err(Error::invalid(message));
     }
     if by.metric.is_sum() {
-        return Err(Error::invalid(format!("figure: `{name}` is a sum, which no segment shares with all")));
+        return Err(Error::invalid(format!("metric: `{name}` is a sum, which no segment shares with all")));
     }
     Ok((by, min_n))
 }
@@ -150,25 +150,25 @@ impl Slices {
         Self { by, min_n, wholes: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
-    /// Returns the figure for which evaluations must compute more than is stored, so that slices can be tested.
+    /// Returns the metric for which evaluations must compute more than is stored, so that slices can be tested.
     fn tested(&self) -> Option<Tested> {
-        if let AnyFigure::Declared(figure) = &self.by.metric { figure.tested } else { None }
+        if let AnyMetric::Declared(metric) = &self.by.metric { metric.tested } else { None }
     }
 
     /// Adds all predictions of a release on some days that are cut by these splits.
-    fn whole(&mut self, release: &str, cut: &str, of: &ReleaseEvaluation) {
-        let key = (release.to_owned(), cut.to_owned());
+    fn whole(&mut self, release: &str, read_version: &str, of: &ReleaseEvaluation) {
+        let key = (release.to_owned(), read_version.to_owned());
         self.wholes.entry(key).or_insert_with(|| Sample::new(&self.by.metric)).add(of);
     }
 
     /// Adds the predictions in a bucket.
-    fn slice(&mut self, cut: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
+    fn slice(&mut self, read_version: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
         let release = &bucket.name;
         let named = |(by, value)| format!("{}={}", By::column(by), breakdown::text_of(by, value));
         let names: Vec<String> = by.iter().zip(&bucket.values).map(named).collect();
         let label = (release.clone(), names.len(), names.join(", "));
         let new = || Slice {
-            whole: (release.clone(), cut.to_owned()),
+            whole: (release.clone(), read_version.to_owned()),
             of: if names.len() > 1 {
                 names.iter().map(|name| (release.clone(), 1, name.clone())).collect()
             } else {
@@ -195,9 +195,9 @@ impl Slices {
             Some((label.clone(), &slice.sample, self.wholes.get(&slice.whole)?))
         });
         let ranked = ranked(slices, self.by.direction, self.min_n);
-        let figure = self.by.metric.name();
+        let metric = self.by.metric.name();
         let cells =
-            |of: &Ranked<Label>| PLACES.iter().map(|(.., read)| read(&Placed { of, figure })).collect();
+            |of: &Ranked<Label>| PLACES.iter().map(|(.., read)| read(&Placed { of, metric })).collect();
         let rows: Vec<Row> = ranked.iter().map(|of| (request.window.from(), cells(of))).collect();
         series(&columns().collect::<Vec<_>>(), &rows, request)
     }
@@ -223,14 +223,14 @@ pub(crate) async fn stored(
 fn add_day(slices: &mut Slices, evaluation: &Evaluation) -> Result<()> {
     for (release, splits) in &evaluation.splits {
         let Some(whole) = evaluation.releases.get(release) else { continue };
-        for (cut, rows) in splits {
-            let split = Split::parse(cut).map_err(|error| Error::corrupt(error.to_string()))?;
+        for (read_version, rows) in splits {
+            let split = Split::parse(read_version).map_err(|error| Error::corrupt(error.to_string()))?;
             let by = [by_of(&split)];
-            slices.whole(release, cut, whole);
+            slices.whole(release, read_version, whole);
             for row in rows {
                 let values = vec![row.value.clone()];
                 let bucket = Bucket { name: release.clone(), values, ..Bucket::default() };
-                slices.slice(cut, &by, &bucket, &row.of);
+                slices.slice(read_version, &by, &bucket, &row.of);
             }
         }
     }
@@ -254,16 +254,20 @@ pub(crate) async fn computed(
     let mut slices = Slices::new(ranking(catalog, &reading.workspace, request).await?);
     let definitions = catalog.definitions(&reading.workspace).await?;
     let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
-    if request.cut.is_none() {
+    if request.read_version.is_none() {
         reading.warn_of_expired(reading.window);
     }
     let has_pairs = request.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
-    let cuts = cuts(&declared(definitions, request), has_pairs);
-    let tags = cuts.iter().flat_map(|(cut, _)| cut).filter(|split| split.edges.is_empty());
+    let read_versions = read_versions(&declared(definitions, request), has_pairs);
+    let tags = read_versions
+        .iter()
+        .flat_map(|(read_version, _)| read_version)
+        .filter(|split| split.edges.is_empty());
     let tags: BTreeSet<&str> = tags.map(|split| split.column.as_str()).collect();
     let tags = tags.into_iter().map(|column| Wanted::Texts(column.to_owned())).collect();
-    let (found, _) = survey(reading, tags, None, most_values(&cuts)?).await?;
-    let groupings: Vec<Arc<Grouping>> = cuts.iter().map(|cut| grouping(cut, &found)).collect();
+    let (found, _) = survey(reading, tags, None, most_values(&read_versions)?).await?;
+    let groupings: Vec<Arc<Grouping>> =
+        read_versions.iter().map(|read_version| grouping(read_version, &found)).collect();
     let plain = Grouping::default();
     let tested = slices.tested();
     let is_surveyed = !found.is_empty();
@@ -273,11 +277,13 @@ pub(crate) async fn computed(
     reading.hold.take(count as u64 * BYTES_OF_EVALUATION).await?;
     let tests = buckets.buckets.iter().filter_map(|(_, of)| of.singles.as_ref());
     reading.hold.take(tests.map(|singles| singles.bytes_of_tests() as u64).sum()).await?;
-    for ((cut, releases), (of_cut, grouping)) in cuts.iter().zip(buckets.more.iter().zip(&groupings)) {
-        let cut = Split::text_of(cut);
+    for ((read_version, releases), (of_read_version, grouping)) in
+        read_versions.iter().zip(buckets.more.iter().zip(&groupings))
+    {
+        let read_version = Split::text_of(read_version);
         let wholes = buckets.buckets.iter().filter(|(bucket, _)| releases.contains(&bucket.name));
-        wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &cut, of));
-        of_cut.iter().for_each(|(bucket, of)| slices.slice(&cut, &grouping.by, bucket, of));
+        wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &read_version, of));
+        of_read_version.iter().for_each(|(bucket, of)| slices.slice(&read_version, &grouping.by, bucket, of));
     }
     let (request, hold) = (request.clone(), reading.hold.clone());
     let testing = work::run(move || {
@@ -305,11 +311,11 @@ fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Ve
 }
 
 /// One split, or two, and the releases whose predictions are cut by it.
-type Cut = (Vec<Split>, BTreeSet<String>);
+type ReadVersion = (Vec<Split>, BTreeSet<String>);
 
 /// Returns each split of a release alone, and on request with each other one.
-fn cuts(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Cut> {
-    let mut cuts = Vec::<Cut>::new();
+fn read_versions(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<ReadVersion> {
+    let mut read_versions = Vec::<ReadVersion>::new();
     for (release, splits) in declared {
         let alone = splits.iter().map(|split| vec![split.clone()]);
         let others = |one: &Split| {
@@ -317,23 +323,25 @@ fn cuts(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Cut> {
         };
         let pairs = splits.iter().filter(|_| has_pairs);
         let pairs = pairs.flat_map(|one| others(one).into_iter().map(|other| vec![one.clone(), other]));
-        for cut in alone.chain(pairs) {
-            match cuts.iter_mut().find(|(known, _)| *known == cut) {
+        for read_version in alone.chain(pairs) {
+            match read_versions.iter_mut().find(|(known, _)| *known == read_version) {
                 Some((_, releases)) => _ = releases.insert(release.clone()),
-                None => cuts.push((cut, BTreeSet::from([release.clone()]))),
+                None => read_versions.push((read_version, BTreeSet::from([release.clone()]))),
             }
         }
     }
-    cuts
+    read_versions
 }
 
 /// Returns the maximum number of values of a tag with slices of their own that keeps all slices within [`MAX_BUCKETS`].
-fn most_values(cuts: &[Cut]) -> Result<usize> {
+fn most_values(read_versions: &[ReadVersion]) -> Result<usize> {
     let slices = |most: usize| {
         // Two more slices: of the other values, and of those without a value; edges make one more bin.
         let of_split = |split: &Split| if split.edges.is_empty() { most + 2 } else { split.edges.len() + 2 };
-        let of_cut = |(cut, releases): &Cut| releases.len() * cut.iter().map(of_split).product::<usize>();
-        cuts.iter().map(of_cut).sum::<usize>()
+        let of_read_version = |(read_version, releases): &ReadVersion| {
+            releases.len() * read_version.iter().map(of_split).product::<usize>()
+        };
+        read_versions.iter().map(of_read_version).sum::<usize>()
     };
     let most = (LEAST_VALUES..=MAX_SPLIT_VALUES).rev().find(|most| slices(*most) <= MAX_BUCKETS);
     most.ok_or_else(|| {
@@ -343,12 +351,16 @@ fn most_values(cuts: &[Cut]) -> Result<usize> {
 }
 
 /// Returns the grouping of the predictions of some releases by one split or two.
-fn grouping((cut, releases): &Cut, found: &[By]) -> Arc<Grouping> {
+fn grouping((read_version, releases): &ReadVersion, found: &[By]) -> Arc<Grouping> {
     let of_split =
         |split: &Split| match found.iter().find(|by| split.edges.is_empty() && by.column() == split.column) {
             Some(by) => by.clone(),
             None => by_of(split),
         };
     let only = releases.iter().map(|release| (release.clone(), true)).collect();
-    Arc::new(Grouping { by: cut.iter().map(of_split).collect(), only: Some(only), ..Grouping::default() })
+    Arc::new(Grouping {
+        by: read_version.iter().map(of_split).collect(),
+        only: Some(only),
+        ..Grouping::default()
+    })
 }

@@ -1,4 +1,4 @@
-//! Snapshots: the rows of a query are digested and kept by their cut, and read again by it. See [`catalog::Snapshot`].
+//! Snapshots: the rows of a query are digested and kept by their read version, and read again by it. See [`catalog::Snapshot`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use catalog::{
 };
 use event::{Error, Id, Result, Timestamp};
 use futures::{FutureExt, TryStreamExt};
-use log::{cut::Cut, key::EntityId};
+use log::{key::EntityId, read_version::ReadVersion};
 
 use crate::{
     Point, Query,
@@ -42,12 +42,12 @@ impl Verified {
 /// The result of reading rows for a digest.
 struct Digested {
     digest: FrameDigest,
-    cut: Cut,
+    read_version: ReadVersion,
     warnings: Vec<String>,
 }
 
 impl Query {
-    /// Creates a snapshot: reads its rows once, in parts, and keeps their digest and their cut. Returns it with warnings of
+    /// Creates a snapshot: reads its rows once, in parts, and keeps their digest and their read version. Returns it with warnings of
     /// missing data.
     ///
     /// # Errors
@@ -63,16 +63,16 @@ impl Query {
         let workspace = self.catalog().workspace(&new.workspace).await?;
         let attributes = new.attributes()?;
         self.refuse_expired(workspace.id(), &request).await?;
-        let Digested { digest, cut, warnings } = self.digest(workspace.id(), &request).await?;
+        let Digested { digest, read_version, warnings } = self.digest(workspace.id(), &request).await?;
         let content = SnapshotContent {
             what: what.name().to_owned(),
             words: kept_words(&words, request.last.as_ref()),
             window: request.days_read(),
             columns: digest.names().to_vec(),
-            as_of: cut.as_of,
+            as_of: read_version.as_of,
             rows: digest.rows(),
             digest: digest.text(),
-            cut: cut.to_bytes()?,
+            read_version: read_version.to_bytes()?,
         };
         let what = New::Snapshot { workspace: workspace.id().clone(), content: Box::new(content) };
         let new = NewEntity { name: new.name.clone(), attributes, what };
@@ -150,7 +150,7 @@ impl Query {
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;
         let mut digest = FrameDigest::of_columns(&plan.no_rows()?);
         let (mut parts, fixed) = plan.parts(&reading);
-        let (cut, mut warnings) = reading.cut();
+        let (read_version, mut warnings) = reading.read_version();
         while let Some(part) = parts.try_next().await? {
             let adding = work::piece(move || {
                 digest.add(&part.frame)?;
@@ -160,10 +160,10 @@ impl Query {
             (digest, bytes) = adding.await.map_err(parts::interrupted)??;
             hold.shrink(bytes);
         }
-        let late = fixed.cut().1.into_iter().filter(|warning| !warnings.contains(warning));
+        let late = fixed.read_version().1.into_iter().filter(|warning| !warnings.contains(warning));
         let late: Vec<String> = late.collect();
         warnings.extend(late);
-        Ok(Digested { digest, cut, warnings })
+        Ok(Digested { digest, read_version, warnings })
     }
 }
 
@@ -241,6 +241,6 @@ fn request_of(snapshot: &Snapshot) -> Result<Request> {
         ..Words::default()
     };
     let request = Request::parse(What::parse(&content.what)?, &words)?;
-    let (columns, cut) = (Some(content.columns.clone()), Some(Arc::new(content.cut()?)));
-    Ok(Request { columns, cut, is_of_snapshot: true, ..request })
+    let (columns, read_version) = (Some(content.columns.clone()), Some(Arc::new(content.read_version()?)));
+    Ok(Request { columns, read_version, is_of_snapshot: true, ..request })
 }

@@ -12,7 +12,7 @@ use std::{
 
 use event::{Error, ErrorKind, Id, Kind, Result, Timestamp};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::FuturesOrdered};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use polars::prelude::DataFrame;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument;
@@ -67,8 +67,8 @@ pub struct End {
 /// failed.
 #[derive(Debug)]
 pub struct Streamed {
-    /// The cut that it is read from.
-    pub cut: Cut,
+    /// The read version that it is read from.
+    pub read_version: ReadVersion,
     /// The instant that the rows are as of, if a time was requested: that time or the last closed instant, whichever is earlier.
     pub as_of: Option<Timestamp>,
     /// Warnings known so far.
@@ -115,7 +115,7 @@ impl Query {
                     }
                 }
             }
-            // The rows read are dropped: they were few, and a stream is read up to a cut that is known before.
+            // The rows read are dropped: they were few, and a stream is read up to a read version that is known before.
             Err(error) if error.kind() == ErrorKind::TooLarge => drop((hold, wanted)),
             Err(error) => return Err(error),
         }
@@ -160,7 +160,7 @@ impl Query {
         let encoder = Encoder::begin(format, &plan.no_rows()?, bytes.clone())?;
         let encoder = encoder.of_named(request.columns.is_some());
         let (parts, fixed) = plan.parts(&reading);
-        let (cut, warnings) = reading.cut();
+        let (read_version, warnings) = reading.read_version();
         let (parts_to, parts_from) = mpsc::channel(1);
         let (to, mut coming) = mpsc::channel(1);
         tokio::spawn(forward(parts, parts_to).in_current_span());
@@ -171,7 +171,7 @@ impl Query {
                 // A missing number of rows means that nobody takes them any more.
                 let rows = rows?;
                 meters.answered(name, began.elapsed(), rows as usize);
-                let late = fixed.cut().1.into_iter().filter(|warning| !said.contains(warning));
+                let late = fixed.read_version().1.into_iter().filter(|warning| !said.contains(warning));
                 Some(Said::End(End { rows, warnings: late.collect() }))
             });
             if let Some(last) = last.transpose() {
@@ -182,8 +182,8 @@ impl Query {
         tokio::spawn(encoding.in_current_span());
         // A failure before the first bytes is an error of the request, not of a stream.
         let first = Some(coming.recv().await.ok_or_else(broken)??);
-        let as_of = request.as_of.map(|_| cut.as_of);
-        Ok(Streamed { cut, as_of, warnings, first, coming, hold, _wanted: wanted, _place: place })
+        let as_of = request.as_of.map(|_| read_version.as_of);
+        Ok(Streamed { read_version, as_of, warnings, first, coming, hold, _wanted: wanted, _place: place })
     }
 }
 

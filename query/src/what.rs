@@ -13,9 +13,9 @@ pub enum What {
     Joined,
     /// Daily counts and sums.
     Rollups,
-    /// Daily figures of the quality of predictions.
+    /// Daily metrics of the quality of predictions.
     Evaluations,
-    /// Daily figures of each class.
+    /// Daily metrics of each class.
     Classes,
     /// Daily counts of predicted class by true class.
     Confusion,
@@ -23,7 +23,7 @@ pub enum What {
     Drift,
     /// Progress of the truth of each day.
     Maturity,
-    /// Expected figures before there is truth.
+    /// Expected metrics before there is truth.
     Estimates,
     /// The splits of releases in which they are worst.
     Segments,
@@ -161,7 +161,7 @@ impl What {
         matches!(self, What::Events(_) | What::Rollups)
     }
 
-    /// Returns true if the stages of expired days answer it.
+    /// Returns true if the vintages of expired days answer it.
     pub(crate) fn is_kept_at_ages(self) -> bool {
         matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
     }
@@ -244,7 +244,9 @@ impl Facts {
             Kind::Outcomes => (&[Kind::Outcomes], "Query outcomes of a window of days"),
             Kind::Metrics => (&[Kind::Metrics], "Query metrics of a window of days"),
             Kind::Releases => (&[Kind::Releases], "Query releases of a window of days"),
-            Kind::Pending => (&[Kind::Pending], "Query pending outcomes of a window of days of arrival"),
+            Kind::Unmatched => {
+                (&[Kind::Unmatched], "Query unmatched outcomes of a window of days of arrival")
+            }
         };
         Self { name: kind.name(), kinds, is_stored: false, summary }
     }

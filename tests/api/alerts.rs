@@ -17,12 +17,12 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    a_figure_is_judged_day_by_day,
-    a_figure_of_what_is_live_follows_it,
+    a_metric_is_judged_day_by_day,
+    a_metric_of_what_is_live_follows_it,
     counts_are_held_against_the_days_before,
     what_comes_too_late_is_missing,
     drift_is_held_against_a_reference,
-    alert_figures_use_given_tag_and_mature_days,
+    alert_metrics_use_given_tag_and_mature_days,
 );
 
 pub(crate) fn day(number: u32) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn rule(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
 }
 
-/// Tests a rule on the days between two of June: the day of the month, the number, the state, and the crossing.
+/// Tests a rule on the days between two of June: the day of the month, the number, the state, and the transition.
 pub(crate) async fn tried(
     scene: &Scene,
     body: AlertRuleBody,
@@ -44,9 +44,9 @@ pub(crate) async fn tried(
     let window = Window::new(day(from).parse().unwrap(), day(to).parse().unwrap()).unwrap();
     let days = scene.world.catalog.test_alert_rule(scene.id(), &rule, window, at(now)).await.unwrap();
     let told = days.iter().map(|day| {
-        let crossing = day.crossing.map_or("", fold::alert::Crossing::name);
+        let transition = day.transition.map_or("", fold::alert::Transition::name);
         let number = day.day.to_string()[8..].parse().unwrap();
-        (number, day.reading.value, day.standing.state.name(), crossing)
+        (number, day.reading.value, day.standing.state.name(), transition)
     });
     told.collect()
 }
@@ -64,11 +64,11 @@ async fn judged(scene: &Scene) {
     scene.project().await;
 }
 
-async fn a_figure_is_judged_day_by_day(world: World) {
+async fn a_metric_is_judged_day_by_day(world: World) {
     let scene = Scene::new(world).await;
     judged(&scene).await;
     let low = AlertRuleBody {
-        figure: Some("accuracy".into()),
+        metric: Some("accuracy".into()),
         release: Some("v1".into()),
         below: Some(0.45),
         for_days: Some(2),
@@ -98,11 +98,11 @@ async fn a_figure_is_judged_day_by_day(world: World) {
     assert_eq!((reads.gets, reads.queries), (2, 5), "which version is read, before and after, and each day");
 }
 
-async fn a_figure_of_what_is_live_follows_it(world: World) {
+async fn a_metric_of_what_is_live_follows_it(world: World) {
     let scene = Scene::new(world).await;
     judged(&scene).await;
     let low = AlertRuleBody {
-        figure: Some("accuracy".into()),
+        metric: Some("accuracy".into()),
         model: Some("m".into()),
         environment: Some("production".into()),
         below: Some(0.45),
@@ -112,7 +112,7 @@ async fn a_figure_of_what_is_live_follows_it(world: World) {
         json!([{ "release": release, "model": "m", "released_at": when, "action": "promote",
                  "environment": "production" }])
     };
-    // Live from the second day on; in the evening of the fourth a release without this figure.
+    // Live from the second day on; in the evening of the fourth a release without this metric.
     for (release, when) in [("v1", "2026-06-02T23:00:00Z"), ("v3", "2026-06-04T23:00:00Z")] {
         if release == "v3" {
             scene.register("v3", "m").await.unwrap();
@@ -233,8 +233,8 @@ async fn drift_is_held_against_a_reference(world: World) {
     scene.project().await;
     assert_eq!(judged().await.days, 1);
     let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
-    let crossed = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
-    let told: Vec<&str> = crossed.iter().map(|one| one.text.as_str()).collect();
+    let rule_transition = scene.world.catalog.transitions(scene.id(), from, to, 100).await.unwrap();
+    let told: Vec<&str> = rule_transition.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(
         told,
         [
@@ -244,7 +244,7 @@ async fn drift_is_held_against_a_reference(world: World) {
     );
 }
 
-async fn alert_figures_use_given_tag_and_mature_days(world: World) {
+async fn alert_metrics_use_given_tag_and_mature_days(world: World) {
     let scene = Scene::new(world).await;
     let new = NewDefinition {
         splits: Some(vec!["tag.carrier".into()]),
@@ -264,7 +264,7 @@ async fn alert_figures_use_given_tag_and_mature_days(world: World) {
     }
     scene.project().await;
     let low = AlertRuleBody {
-        figure: Some("accuracy".into()),
+        metric: Some("accuracy".into()),
         release: Some("v1".into()),
         below: Some(0.6),
         ..rule("low")

@@ -264,7 +264,7 @@ async fn vote_stores_two_metrics_once_despite_crashes(scene: Scene) {
     let count = 9;
     predict(&scene, &["v1", "v2"], count, DAY).await;
     scene.project().await;
-    let before = scene.figures(None).await;
+    let before = scene.metrics(None).await;
     let duel = arena(&scene, "duel", spec(20, &["v1", "v2"])).await;
     for writes in 0..count {
         let now = format!("2026-06-10T0{writes}:00:00Z");
@@ -305,7 +305,7 @@ async fn vote_stores_two_metrics_once_despite_crashes(scene: Scene) {
     // Judgements of predictions are unchanged; the mean of the metric is the share of votes that a release won.
     scene.project().await;
     scene.assert_verified().await;
-    assert_eq!(scene.figures(None).await, before);
+    assert_eq!(scene.metrics(None).await, before);
     let words = Words { from: "2026-06-10", to: "2026-06-10", by: Some("metric"), ..Words::default() };
     let request = Request::parse(What::Rollups, &words).unwrap();
     let rollups = csv(scene.query(at("2026-06-11T00:00:00Z")).run(scene.id(), &request).await.unwrap());

@@ -45,12 +45,12 @@ async fn ages_of_predictions_begin_with_them(world: World) {
     let found = asked(&words, LATER).await;
     let expected = ["1h,4,1,0.25", "6h,4,1,0.25", "1d,4,2,0.5", "3d,2,2,1.0", "latest,4,3,0.75"];
     assert_eq!(found, expected.map(|row| format!("{TO},v1,{row}")));
-    // The kept stages of days are not used for it, and days before the window are not read.
+    // The kept vintages of days are not used for it, and days before the window are not read.
     let before =
         json!([{ "key": "z", "predicted_at": "2026-06-10T01:00:00Z", "release": "v1", "score": 0.9 }]);
     scene.append(Kind::Predictions, before, "2026-06-23T11:00:00Z").await.unwrap();
     scene.project().await;
-    scene.keep_stages(at(LATER)).await;
+    scene.keep_vintages(at(LATER)).await;
     assert_eq!(asked(&words, LATER).await, found);
     // As of an hour after the late predictions, which have not reached the age of six hours.
     let then = Words { as_of: Some("2026-06-21T01:00:00Z"), ..words.clone() };

@@ -1,4 +1,4 @@
-//! Repeatable answers: as of an instant, at a cut, and without unreadable segments. Each on a SQLite file and on DynamoDB Local.
+//! Repeatable answers: as of an instant, at a read version, and without unreadable segments. Each on a SQLite file and on DynamoDB Local.
 
 use std::sync::{
     Arc, Mutex,
@@ -8,8 +8,8 @@ use std::sync::{
 use catalog::{Catalog, Workspace};
 use event::{Clock, Column, Columns, Day, ErrorKind, Kind, Values};
 use log::{
-    cut::Cut,
     key::{self, LogId},
+    read_version::ReadVersion,
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
 use projector::dlq::{self, Stopped};
@@ -85,18 +85,19 @@ impl World {
         self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
     }
 
-    fn request(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> Request {
-        Request::parse(what, &Words { from: DAY, to: DAY, as_of, cut, ..Words::default() }).unwrap()
+    fn request(&self, what: What, as_of: Option<&str>, read_version: Option<&str>) -> Request {
+        Request::parse(what, &Words { from: DAY, to: DAY, as_of, read_version, ..Words::default() }).unwrap()
     }
 
-    async fn ask(&self, what: What, as_of: Option<&str>, cut: Option<&str>) -> (String, Answer) {
-        let mut answer = self.query.run(self.workspace.id(), &self.request(what, as_of, cut)).await.unwrap();
+    async fn ask(&self, what: What, as_of: Option<&str>, read_version: Option<&str>) -> (String, Answer) {
+        let mut answer =
+            self.query.run(self.workspace.id(), &self.request(what, as_of, read_version)).await.unwrap();
         (csv(&mut answer), answer)
     }
 
     /// Keys of the predictions of an answer.
-    async fn keys(&self, as_of: Option<&str>, cut: Option<&str>) -> String {
-        let (_, answer) = self.ask(What::Events(Kind::Predictions), as_of, cut).await;
+    async fn keys(&self, as_of: Option<&str>, read_version: Option<&str>) -> String {
+        let (_, answer) = self.ask(What::Events(Kind::Predictions), as_of, read_version).await;
         let keys = answer.frame.column("key").unwrap().str().unwrap().iter();
         keys.map(Option::unwrap).collect::<Vec<_>>().join(" ")
     }
@@ -108,18 +109,18 @@ fn day() -> Day {
 
 on_both_engines!(
     World::on:
-    cut_returns_identical_bytes_after_later_appends,
+    read_version_returns_identical_bytes_after_later_appends,
     open_instant_is_answered_as_of_last_closed,
     history_that_came_later_says_so,
     where_append_times_fall_the_longest_prefix_counts,
     partitioned_reading_of_a_day_is_repeatable,
-    cut_belongs_to_its_workspace_window_and_kind,
+    read_version_belongs_to_its_workspace_window_and_kind,
     unreadable_segment_is_left_out_by_name,
-    skipped_segment_is_left_out_except_in_cuts,
-    cut_with_missing_segments_is_refused,
+    skipped_segment_is_left_out_except_in_read_versions,
+    read_version_with_missing_segments_is_refused,
 );
 
-async fn cut_returns_identical_bytes_after_later_appends(world: World) {
+async fn read_version_returns_identical_bytes_after_later_appends(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:10Z").await;
     world.append(Kind::Predictions, 3, 1, "c", "2026-06-01T12:00:05Z").await;
@@ -132,10 +133,11 @@ async fn cut_returns_identical_bytes_after_later_appends(world: World) {
         {
             let (text, answer) = world.ask(what, as_of, None).await;
             assert_eq!(answer.as_of.map(|as_of| as_of.to_string()).as_deref(), as_of);
-            let cut = answer.cut.unwrap().to_string();
-            let resolved = world.query.cut(world.workspace.id(), &world.request(what, as_of, None)).await;
-            assert_eq!(resolved.unwrap().heads, cut.parse::<Cut>().unwrap().heads);
-            before.push((what, as_of, text, cut));
+            let read_version = answer.read_version.unwrap().to_string();
+            let resolved =
+                world.query.read_version(world.workspace.id(), &world.request(what, as_of, None)).await;
+            assert_eq!(resolved.unwrap().heads, read_version.parse::<ReadVersion>().unwrap().heads);
+            before.push((what, as_of, text, read_version));
         }
     }
     assert!(before[0].2.contains("a,") && before[0].2.contains("c,") && !before[0].2.contains("b,"));
@@ -144,10 +146,10 @@ async fn cut_returns_identical_bytes_after_later_appends(world: World) {
     world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:06Z").await;
     world.append(Kind::Outcomes, 0, 2, "b", "2026-06-01T12:00:06Z").await;
     world.append(Kind::Outcomes, 1, 1, "c", "2026-06-01T12:30:00Z").await;
-    for (what, as_of, text, cut) in &before {
-        let (again, answer) = world.ask(*what, None, Some(cut)).await;
+    for (what, as_of, text, read_version) in &before {
+        let (again, answer) = world.ask(*what, None, Some(read_version)).await;
         assert_eq!(&again, text, "{what:?} as of {as_of:?}");
-        assert_eq!(&answer.cut.unwrap().to_string(), cut);
+        assert_eq!(&answer.read_version.unwrap().to_string(), read_version);
         let (later, _) = world.ask(*what, None, None).await;
         assert_ne!(&later, text);
     }
@@ -234,28 +236,29 @@ async fn partitioned_reading_of_a_day_is_repeatable(world: World) {
     let mut answer = query.run(world.workspace.id(), &request).await.unwrap();
     assert_eq!(csv(&mut answer), at_once);
     assert!(late.lock().unwrap().is_none() && reads.load(Ordering::Relaxed) > 2);
-    // The cut gives the answer again.
-    let cut = answer.cut.unwrap().to_string();
-    assert_eq!(world.ask(What::Evaluations, None, Some(&cut)).await.0, at_once);
+    // The read version gives the answer again.
+    let read_version = answer.read_version.unwrap().to_string();
+    assert_eq!(world.ask(What::Evaluations, None, Some(&read_version)).await.0, at_once);
     assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
 }
 
-async fn cut_belongs_to_its_workspace_window_and_kind(world: World) {
+async fn read_version_belongs_to_its_workspace_window_and_kind(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
-    let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap();
-    let text = cut.to_string();
+    let read_version = world.ask(WHATS[0], None, None).await.1.read_version.unwrap();
+    let text = read_version.to_string();
     let refused = |what, from: &str, to: &str| {
-        Request::parse(what, &Words { from, to, cut: Some(&text), ..Words::default() })
+        Request::parse(what, &Words { from, to, read_version: Some(&text), ..Words::default() })
             .unwrap_err()
             .to_string()
     };
-    assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "cut: it is of 2026-06-01 to 2026-06-01");
-    assert_eq!(refused(What::Joined, DAY, DAY), "cut: it does not say how far outcomes were read");
-    let words = Words { from: DAY, to: DAY, cut: Some(&text), as_of: Some(DAY), ..Words::default() };
+    assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "read_version: it is of 2026-06-01 to 2026-06-01");
+    assert_eq!(refused(What::Joined, DAY, DAY), "read_version: it does not say how far outcomes were read");
+    let words = Words { from: DAY, to: DAY, read_version: Some(&text), as_of: Some(DAY), ..Words::default() };
     assert!(Request::parse(WHATS[0], &words).is_err(), "two times at once");
-    assert_eq!(refused(What::Rollups, DAY, DAY), "cut: it does not say how far outcomes were read");
+    assert_eq!(refused(What::Rollups, DAY, DAY), "read_version: it does not say how far outcomes were read");
     let other =
-        Cut { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..cut }.to_string();
+        ReadVersion { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..read_version }
+            .to_string();
     let request = world.request(WHATS[0], None, Some(&other));
     let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -289,8 +292,8 @@ async fn unreadable_segment_is_left_out_by_name(world: World) {
             if what == What::Evaluations {
                 assert!(text.contains("v1,2,2,"), "{text}");
             }
-            let cut = answer.cut.unwrap().to_string();
-            let (again, answer) = world.ask(what, None, Some(&cut)).await;
+            let read_version = answer.read_version.unwrap().to_string();
+            let (again, answer) = world.ask(what, None, Some(&read_version)).await;
             assert_eq!((again, answer.warnings.len()), (text, 1));
         }
     }
@@ -304,11 +307,11 @@ async fn unreadable_segment_is_left_out_by_name(world: World) {
     assert_eq!(world.keys(Some("2026-06-01T12:30:00Z"), None).await, "a c e");
 }
 
-async fn skipped_segment_is_left_out_except_in_cuts(world: World) {
+async fn skipped_segment_is_left_out_except_in_read_versions(world: World) {
     with_bad_segment(&world).await;
     world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:00Z").await;
     let (text, answer) = world.ask(WHATS[0], None, None).await;
-    let cut = answer.cut.unwrap().to_string();
+    let read_version = answer.read_version.unwrap().to_string();
     let log = world.log(Kind::Predictions, 1);
     let stopped = Stopped { log: log.clone(), seq: 1, reason: "it does not please".into() };
     let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Rollup, at("2026-06-01T12:10:00Z"));
@@ -318,7 +321,7 @@ async fn skipped_segment_is_left_out_except_in_cuts(world: World) {
     assert_eq!(world.keys(None, None).await, "a c");
     let warnings = world.ask(What::Joined, None, None).await.1.warnings;
     assert!(warnings.contains(&"segment 2026-06-01/p/01/1 is left out: an operator skipped it".to_owned()));
-    assert_eq!(world.ask(WHATS[0], None, Some(&cut)).await.0, text);
+    assert_eq!(world.ask(WHATS[0], None, Some(&read_version)).await.0, text);
     // A segment that only evaluations could not read still has events.
     let stopped = Stopped { log, seq: 1, reason: "no".into() };
     let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Evaluation, at("2026-06-01T12:10:00Z"));
@@ -330,13 +333,13 @@ async fn skipped_segment_is_left_out_except_in_cuts(world: World) {
     assert_eq!(world.ask(What::Joined, None, None).await.1.frame.height(), 1);
 }
 
-async fn cut_with_missing_segments_is_refused(world: World) {
+async fn read_version_with_missing_segments_is_refused(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     world.append(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:00Z").await;
-    let cut = world.ask(WHATS[0], None, None).await.1.cut.unwrap().to_string();
+    let read_version = world.ask(WHATS[0], None, None).await.1.read_version.unwrap().to_string();
     let last = world.segment(Kind::Predictions, 0, 2, "b", "2026-06-01T12:00:00Z").to_item().key;
     world.table.delete(&last, Condition::None).await.unwrap();
-    let request = world.request(WHATS[0], None, Some(&cut));
+    let request = world.request(WHATS[0], None, Some(&read_version));
     let error = world.query.run(world.workspace.id(), &request).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let catalog = Catalog::new(Arc::clone(&world.table));

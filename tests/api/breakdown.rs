@@ -13,7 +13,7 @@ on_both_engines!(
     World::on:
     evaluations_are_broken_down_by_tags_and_bins,
     releases_of_a_model_are_judged_together,
-    breakdown_is_unchanged_by_memory_limit_or_cut,
+    breakdown_is_unchanged_by_memory_limit_or_read_version,
     the_gaps_between_values_stand_in_each_row,
 );
 
@@ -151,7 +151,7 @@ async fn releases_of_a_model_are_judged_together(world: World) {
     assert_eq!(refused.to_string(), "release: the rows are of models");
 }
 
-async fn breakdown_is_unchanged_by_memory_limit_or_cut(world: World) {
+async fn breakdown_is_unchanged_by_memory_limit_or_read_version(world: World) {
     let scene = Scene::new(world).await;
     predict(&scene, DAY, "v1", 1_200, tagged).await;
     predict(&scene, DAY, "v2", 1_200, tagged).await;
@@ -160,7 +160,7 @@ async fn breakdown_is_unchanged_by_memory_limit_or_cut(world: World) {
     let request = Request::parse(What::Evaluations, &words).unwrap();
     let query = scene.query(at(NOW));
     let answer = query.run(scene.id(), &request).await.unwrap();
-    let cut = answer.cut.as_ref().unwrap().to_string();
+    let read_version = answer.read_version.as_ref().unwrap().to_string();
     let expected = rows(answer);
     // At most 3,000 of 4,800 rows are held at a time.
     let bounds = Bounds { memory: 512 * 3_000, ..Bounds::NONE };
@@ -168,7 +168,8 @@ async fn breakdown_is_unchanged_by_memory_limit_or_cut(world: World) {
     assert_eq!(rows(within.unwrap()), expected);
     predict(&scene, DAY, "v1", 30, |_| json!({ "score": 0.5, "tags": { "carrier": "ZZ" } })).await;
     assert_ne!(rows(query.run(scene.id(), &request).await.unwrap()), expected);
-    let again = Request::parse(What::Evaluations, &Words { cut: Some(&cut), ..words }).unwrap();
+    let again =
+        Request::parse(What::Evaluations, &Words { read_version: Some(&read_version), ..words }).unwrap();
     assert_eq!(rows(query.run(scene.id(), &again).await.unwrap()), expected);
 }
 

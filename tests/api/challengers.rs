@@ -116,7 +116,7 @@ async fn who_was_champion_then_is_told_by_then(world: World) {
     assert_eq!(before, ["v2,v1,80,0", "v3,v1,0,80"]);
     let request = Request::parse(What::Challengers, &words(columns)).unwrap();
     let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
-    let cut = then.cut.unwrap().to_string();
+    let read_version = then.read_version.unwrap().to_string();
     // On the second day another release becomes live, which is known only later.
     let promoted = json!([{ "release": "v2", "released_at": "2026-06-02T12:00:00Z", "model": "m", "action": "promote",
                              "environment": "production" }]);
@@ -125,7 +125,7 @@ async fn who_was_champion_then_is_told_by_then(world: World) {
     assert_eq!(now, ["v1,v2,0,80", "v3,v2,0,80"]);
     for known in [
         Words { as_of: Some("2026-06-05"), ..words(columns) },
-        Words { cut: Some(&cut), ..words(columns) },
+        Words { read_version: Some(&read_version), ..words(columns) },
         // At the end of the first day the other one was live.
         Words { to: DAYS[0], ..words("release,against") },
     ] {

@@ -92,16 +92,16 @@ async fn trickle(scene: &Scene, count: i64) {
 async fn ask(scene: &Scene, what: What, words: Words<'_>) -> (String, Option<String>) {
     let request = Request::parse(what, &Words { from: DAY, to: DAY, ..words }).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let cut = answer.cut.as_ref().map(ToString::to_string);
-    (csv(answer), cut)
+    let read_version = answer.read_version.as_ref().map(ToString::to_string);
+    (csv(answer), read_version)
 }
 
-/// Answer with its question: the subject, the instant or cut, the rows.
+/// Answer with its question: the subject, the instant or read version, the rows.
 struct Answered {
     what: What,
     as_of: Option<String>,
     text: String,
-    cut: Option<String>,
+    read_version: Option<String>,
 }
 
 const WHATS: [What; 4] =
@@ -112,20 +112,22 @@ async fn answers(scene: &Scene, every: i64, count: i64) -> Vec<Answered> {
     for what in WHATS {
         for number in (0..=count).step_by(every as usize) {
             let as_of = (number < count).then(|| minute(number).to_string());
-            let (text, cut) = ask(scene, what, Words { as_of: as_of.as_deref(), ..Words::default() }).await;
-            all.push(Answered { what, as_of, text, cut });
+            let (text, read_version) =
+                ask(scene, what, Words { as_of: as_of.as_deref(), ..Words::default() }).await;
+            all.push(Answered { what, as_of, text, read_version });
         }
     }
     all
 }
 
 async fn assert_answers(scene: &Scene, answers: &[Answered]) {
-    for Answered { what, as_of, text, cut } in answers {
+    for Answered { what, as_of, text, read_version } in answers {
         let again = ask(scene, *what, Words { as_of: as_of.as_deref(), ..Words::default() }).await;
-        assert_eq!(&again, &(text.clone(), cut.clone()), "{what:?} as of {as_of:?}");
-        if let Some(cut) = cut {
-            let again = ask(scene, *what, Words { cut: Some(cut), ..Words::default() }).await.0;
-            assert_eq!(&again, text, "{what:?} at the cut of {as_of:?}");
+        assert_eq!(&again, &(text.clone(), read_version.clone()), "{what:?} as of {as_of:?}");
+        if let Some(read_version) = read_version {
+            let again =
+                ask(scene, *what, Words { read_version: Some(read_version), ..Words::default() }).await.0;
+            assert_eq!(&again, text, "{what:?} at the read version of {as_of:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Custom figures of a model: stored with the evaluation of a day, computed for any window, shown and ranked like any other.
+//! Custom metrics of a model: stored with the evaluation of a day, computed for any window, shown and ranked like any other.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use catalog::PrimaryMetric;
 use event::{Clock, ErrorKind, Kind, NewDefinition};
 use ingest::SubmitError;
 use projector::rebuild::{Pace, rebuild};
-use query::{Answer, BoardWords, Request, Source, Sql, SqlWords, What, Words};
+use query::{Answer, LeaderboardWords, Request, Source, Sql, SqlWords, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -16,17 +16,17 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    custom_figure_equals_its_sql_aggregate,
-    custom_figure_is_stored_rebuilt_and_shown,
-    releases_are_ranked_by_a_custom_figure,
-    custom_figures_have_intervals_on_request,
+    custom_metric_equals_its_sql_aggregate,
+    custom_metric_is_stored_rebuilt_and_shown,
+    releases_are_ranked_by_a_custom_metric,
+    custom_metrics_have_intervals_on_request,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const APPENDED: &str = "2026-06-04T12:00:00Z";
 
-/// Figures that polars computes as well. All of them have values in the rows of the scene.
-const FIGURES: [(&str, &str); 12] = [
+/// Metrics that polars computes as well. All of them have values in the rows of the scene.
+const METRICS: [(&str, &str); 12] = [
     ("count", "count(*)"),
     ("known", "count(outcome_label)"),
     ("mean", "avg(score)"),
@@ -67,16 +67,16 @@ async fn predict(scene: &Scene, day: &str, release: &str, count: usize) {
     scene.append(Kind::Outcomes, outcomes, APPENDED).await.unwrap();
 }
 
-/// Defines figures; two equal definitions at one instant are one event.
-async fn define(scene: &Scene, figures: &[(&str, &str)]) -> Result<(), SubmitError> {
-    define_at(scene, figures, "2026-06-05T00:00:00Z").await
+/// Defines metrics; two equal definitions at one instant are one event.
+async fn define(scene: &Scene, custom_metrics: &[(&str, &str)]) -> Result<(), SubmitError> {
+    define_at(scene, custom_metrics, "2026-06-05T00:00:00Z").await
 }
 
-async fn define_at(scene: &Scene, figures: &[(&str, &str)], instant: &str) -> Result<(), SubmitError> {
-    let figures: BTreeMap<_, _> =
-        figures.iter().map(|(name, text)| ((*name).to_owned(), Some((*text).to_owned()))).collect();
+async fn define_at(scene: &Scene, custom_metrics: &[(&str, &str)], instant: &str) -> Result<(), SubmitError> {
+    let custom_metrics: BTreeMap<_, _> =
+        custom_metrics.iter().map(|(name, text)| ((*name).to_owned(), Some((*text).to_owned()))).collect();
     let new = NewDefinition {
-        figures: Some(figures),
+        custom_metrics: Some(custom_metrics),
         from: Some(DAYS[0].parse().unwrap()),
         ..NewDefinition::default()
     };
@@ -113,15 +113,15 @@ fn numbers(answer: &Answer, column: &str) -> Vec<f64> {
     column.f64().unwrap().iter().map(Option::unwrap).collect()
 }
 
-async fn custom_figure_equals_its_sql_aggregate(world: World) {
+async fn custom_metric_equals_its_sql_aggregate(world: World) {
     let scene = scene_of(world).await;
-    define(&scene, &FIGURES).await.unwrap();
+    define(&scene, &METRICS).await.unwrap();
     scene.project().await;
     let by_day = run(&scene, &words()).await;
     assert_eq!(by_day.source, Some(Source::Stored));
     let of_all = run(&scene, &Words { group_by: Some("all"), ..words() }).await;
     let by_tag = run(&scene, &Words { group_by: Some("all"), by: Some("tag.carrier"), ..words() }).await;
-    for (name, text) in FIGURES {
+    for (name, text) in METRICS {
         let column = format!("custom.{name}");
         let select = async |answer: &Answer, by: &str, order: &str| {
             let statement = format!(
@@ -143,13 +143,13 @@ async fn custom_figure_equals_its_sql_aggregate(world: World) {
     }
 }
 
-async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
+async fn custom_metric_is_stored_rebuilt_and_shown(world: World) {
     let scene = scene_of(world).await;
     scene.project().await;
     let before = run(&scene, &words()).await;
     assert!(before.frame.column("custom.mean").is_err());
     // Evaluated days are evaluated again, and so are days whose log grows.
-    define(&scene, &FIGURES[..4]).await.unwrap();
+    define(&scene, &METRICS[..4]).await.unwrap();
     scene.project().await;
     scene.register("v3", "m").await.unwrap();
     predict(&scene, DAYS[1], "v3", 5).await;
@@ -162,7 +162,7 @@ async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
     assert_eq!(computed.source, Some(Source::Events));
     assert_eq!(csv(computed), stored);
     scene.assert_verified().await;
-    // By its name in SQL and among columns; an undefined figure is empty.
+    // By its name in SQL and among columns; an undefined metric is empty.
     let statement = format!(
         "select release, custom.known from evaluations where day = '{}' and custom.known > 20 order by release",
         DAYS[0]
@@ -176,7 +176,7 @@ async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
     assert_eq!(then.frame.height(), 0);
     // An expression without an aggregate is refused, and changes nothing.
     let refused = define(&scene, &[("mean", "score")]).await.unwrap_err();
-    let why = "the figure `mean`: the column `score` stands outside of an aggregate";
+    let why = "the metric `mean`: the column `score` stands outside of an aggregate";
     assert!(
         matches!(&refused, SubmitError::Store(error) if error.kind() == ErrorKind::Invalid && error.to_string() == why),
         "{refused:?}"
@@ -189,7 +189,7 @@ async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
     assert!(!csv(run(&scene, &words()).await).contains("custom."));
     scene.assert_verified().await;
     // The scene projects the first version alone, so the rebuild comes last.
-    define_at(&scene, &FIGURES[..4], "2026-06-06T00:00:00Z").await.unwrap();
+    define_at(&scene, &METRICS[..4], "2026-06-06T00:00:00Z").await.unwrap();
     scene.project().await;
     let stored = csv(run(&scene, &words()).await);
     assert!(stored.contains("custom.mean"));
@@ -199,20 +199,20 @@ async fn custom_figure_is_stored_rebuilt_and_shown(world: World) {
     scene.assert_verified().await;
 }
 
-async fn releases_are_ranked_by_a_custom_figure(world: World) {
+async fn releases_are_ranked_by_a_custom_metric(world: World) {
     let scene = scene_of(world).await;
     define(&scene, &[("rows", "count(*)")]).await.unwrap();
     let query = scene.query(at(NOW));
     let ranked = async |direction| {
-        let board = BoardWords {
+        let leaderboard = LeaderboardWords {
             from: DAYS[0],
             to: DAYS[1],
-            figure: Some("custom.rows"),
+            metric: Some("custom.rows"),
             direction,
             min_n: Some(1),
-            ..BoardWords::default()
+            ..LeaderboardWords::default()
         };
-        let (primary, places) = query.leaderboard_of_window(scene.id(), &board, 10).await.unwrap();
+        let (primary, places) = query.leaderboard_of_window(scene.id(), &leaderboard, 10).await.unwrap();
         assert_eq!(primary.metric.name(), "custom.rows");
         places.into_iter().map(|place| (place.release, place.value, place.n)).collect::<Vec<_>>()
     };
@@ -225,7 +225,7 @@ async fn releases_are_ranked_by_a_custom_figure(world: World) {
     catalog
         .change_settings(scene.id(), |settings| {
             settings.primary_metric.clone_from(&primary);
-            settings.board_min_n = Some(1);
+            settings.leaderboard_min_n = Some(1);
         })
         .await
         .unwrap();
@@ -236,7 +236,7 @@ async fn releases_are_ranked_by_a_custom_figure(world: World) {
     assert_eq!(places, [("v2", 23.0), ("v1", 40.0)]);
 }
 
-async fn custom_figures_have_intervals_on_request(world: World) {
+async fn custom_metrics_have_intervals_on_request(world: World) {
     let scene = scene_of(world).await;
     define(&scene, &[("count", "count(*)"), ("mean", "avg(score)")]).await.unwrap();
     scene.project().await;
@@ -260,7 +260,7 @@ async fn custom_figures_have_intervals_on_request(world: World) {
     for (mean, (low, high)) in numbers(&asked, "custom.mean").into_iter().zip(ends) {
         assert!(low < mean && mean < high && high - low < 0.3, "{mean}: {low} {high}");
     }
-    // Naming a column of an interval requests it, also in SQL. For an undefined figure it is empty.
+    // Naming a column of an interval requests it, also in SQL. For an undefined metric it is empty.
     let columns = Some("release,custom.mean_n,custom.mean_low,custom.unknown_high");
     let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
     assert_eq!(numbers(&named, "custom.mean_low"), numbers(&asked, "custom.mean_low")[..2]);
@@ -275,7 +275,7 @@ async fn custom_figures_have_intervals_on_request(world: World) {
     );
     let found = csv(sql(&scene, &statement).await);
     assert_eq!(found, "release,custom.mean_n,is_more\nv1,40,true\nv2,23,true\n");
-    // So no figure may have such a name.
+    // So no metric may have such a name.
     let refused = define(&scene, &[("mean_low", "min(score)")]).await.unwrap_err();
     assert!(
         matches!(&refused, SubmitError::Store(error) if error.kind() == ErrorKind::Invalid && error.to_string().contains("ends with _low")),

@@ -28,7 +28,7 @@ on_both_engines!(
     definitions_of_a_day_match_its_log,
     a_definition_changes_only_what_it_names,
     a_model_is_defined_by_one_batch,
-    unmatched_outcomes_and_repeated_predictions_are_counted,
+    orphaned_outcomes_and_repeated_predictions_are_counted,
     labels_that_nothing_knows_are_warned_of,
     attribute_cannot_shadow_a_defined_field,
 );
@@ -41,8 +41,8 @@ async fn changed_positive_label_counts_from_its_day(world: World) {
     }
     scene.project().await;
     let then = Some("2026-06-05T00:00:00Z");
-    let before = scene.figures(then).await;
-    assert_eq!(before, scene.figures(None).await);
+    let before = scene.metrics(then).await;
+    assert_eq!(before, scene.metrics(None).await);
     // The evaluations are behind, and consistent with their definitions.
     let new = NewDefinition {
         positive_label: Some("yes".into()),
@@ -77,7 +77,7 @@ async fn changed_positive_label_counts_from_its_day(world: World) {
         assert_eq!(binary(day, Some("2026-06-06T00:00:00Z")).await, (Some(5), mended.clone(), from));
         assert_eq!(binary(day, Some("2026-06-05T23:59:59Z")).await, (Some(0), old.clone(), None));
     }
-    assert_eq!(scene.figures(then).await, before, "as of an earlier instant");
+    assert_eq!(scene.metrics(then).await, before, "as of an earlier instant");
     // New releases begin with it, earlier ones keep their first definition.
     scene.register("v3", "m").await.unwrap();
     let first = scene.world.catalog.definitions(scene.id()).await.unwrap();
@@ -188,19 +188,19 @@ async fn a_definition_changes_only_what_it_names(world: World) {
     let ingest = scene.ingest(at("2026-06-25T00:00:00Z"));
     let said = |from: &str| NewDefinition { from: from.parse().ok(), ..NewDefinition::default() };
     let threshold = |of: f64, from: &str| NewDefinition { threshold: Some(of), ..said(from) };
-    let figure = |text: &str, from: &str| {
-        let figures = Some([("mean".to_owned(), Some(text.to_owned()))].into());
-        NewDefinition { figures, ..said(from) }
+    let metric = |text: &str, from: &str| {
+        let custom_metrics = Some([("mean".to_owned(), Some(text.to_owned()))].into());
+        NewDefinition { custom_metrics, ..said(from) }
     };
     let workspace = &scene.workspace;
     let define = async |new| ingest.define_model(workspace, "m", &new).await.unwrap().len();
     assert_eq!(define(threshold(0.4, "2026-06-20")).await, 2);
-    assert_eq!(define(figure("avg(score)", "2026-06-20")).await, 2);
+    assert_eq!(define(metric("avg(score)", "2026-06-20")).await, 2);
     // From earlier days, but appended later.
     let split = NewDefinition { splits: Some(vec!["tag.place".into()]), ..said("2026-06-10") };
     assert_eq!(define(split).await, 2);
     assert_eq!(define(threshold(0.3, "2026-06-15")).await, 2);
-    assert_eq!(define(figure("max(score)", "2026-06-15")).await, 2);
+    assert_eq!(define(metric("max(score)", "2026-06-15")).await, 2);
     assert_eq!(define(threshold(0.4, "2026-06-22")).await, 0, "it is so already");
     let label = NewDefinition { positive_label: Some("yes".into()), ..said("2026-06-01") };
     assert_eq!(ingest.define_release(workspace, "v1", &label).await.unwrap().len(), 1);
@@ -208,19 +208,19 @@ async fn a_definition_changes_only_what_it_names(world: World) {
     let of = async |release: &str, day: &str| {
         let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
         let one = definitions.of_release(release, day.parse().unwrap()).unwrap();
-        let figure = one.figures.first().map(|figure| figure.text.clone()).unwrap_or_default();
+        let metric = one.custom_metrics.first().map(|metric| metric.text.clone()).unwrap_or_default();
         let label = one.task.positive_label().unwrap().to_owned();
-        (one.threshold, one.splits.len(), figure, label, one.from.map(|day| day.to_string()))
+        (one.threshold, one.splits.len(), metric, label, one.from.map(|day| day.to_string()))
     };
     for (release, label) in [("v1", "yes"), ("v2", "1")] {
-        for (day, threshold, splits, figure, from) in [
+        for (day, threshold, splits, metric, from) in [
             ("2026-06-09", 0.5, 0, "", (release == "v1").then_some("2026-06-01")),
             ("2026-06-10", 0.5, 1, "", Some("2026-06-10")),
             ("2026-06-19", 0.3, 1, "max(score)", Some("2026-06-15")),
             ("2026-06-20", 0.4, 1, "avg(score)", Some("2026-06-20")),
             ("2026-06-30", 0.4, 1, "avg(score)", Some("2026-06-20")),
         ] {
-            let expected = (threshold, splits, figure.to_owned(), label.to_owned(), from.map(str::to_owned));
+            let expected = (threshold, splits, metric.to_owned(), label.to_owned(), from.map(str::to_owned));
             assert_eq!(of(release, day).await, expected, "{release} on {day}");
         }
     }
@@ -273,7 +273,7 @@ async fn a_model_is_defined_by_one_batch(world: World) {
     assert_eq!(count(log::key::segments_of_kind(scene.id(), day, Kind::Releases)).await.len(), 2);
 }
 
-async fn unmatched_outcomes_and_repeated_predictions_are_counted(world: World) {
+async fn orphaned_outcomes_and_repeated_predictions_are_counted(world: World) {
     let scene = Scene::new(world).await;
     scene.predict_many("2026-06-01", "v1", 6, "2026-06-04T12:00:00Z").await;
     // Two exports overlap, and there are more outcomes than predictions; the next day has no predictions.
@@ -283,14 +283,14 @@ async fn unmatched_outcomes_and_repeated_predictions_are_counted(world: World) {
     scene.project().await;
     scene.assert_verified().await;
     for as_of in [None, Some("2026-06-05T00:00:00Z")] {
-        let columns = Some("release,predictions,repeated,unmatched");
+        let columns = Some("release,predictions,repeated,orphaned");
         let words = Words { from: "2026-06-01", to: "2026-06-02", columns, as_of, ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
         let frame = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().frame;
         let count = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().collect::<Vec<_>>();
         assert_eq!(count("predictions"), [Some(6), None]);
         assert_eq!(count("repeated"), [Some(4), None]);
-        assert_eq!(count("unmatched"), [Some(3), Some(3)]);
+        assert_eq!(count("orphaned"), [Some(3), Some(3)]);
     }
 }
 

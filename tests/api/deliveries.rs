@@ -1,4 +1,4 @@
-//! Posting crossings to webhooks: each at least once under one id, despite deaths and concurrent processes, with its result
+//! Posting transitions to webhooks: each at least once under one id, despite deaths and concurrent processes, with its result
 //! recorded.
 
 mod histories;
@@ -121,10 +121,10 @@ async fn what_crosses_is_posted_once_and_recorded(world: World) {
     let state = |what: &str| (what.to_owned(), DeliveryState::Delivered, 1);
     let all = ["2026-06-02 chat", "2026-06-02 ops", "2026-06-04 chat", "2026-06-04 ops"];
     assert_eq!(states(&scene).await, all.map(state));
-    let crossings =
-        scene.world.catalog.crossings(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 10);
+    let transitions =
+        scene.world.catalog.transitions(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 10);
     let wanted: BTreeSet<String> =
-        crossings.await.unwrap().iter().map(|one| format!("{}.{}", scene.id(), one.id)).collect();
+        transitions.await.unwrap().iter().map(|one| format!("{}.{}", scene.id(), one.id)).collect();
     assert_eq!(ids(&receiver), ["chat", "ops"].map(|name| (name.to_owned(), wanted.clone())).into());
     let bodies: Vec<String> = receiver.got().into_iter().map(|parcel| parcel.body).collect();
     let told = "few fires in credit/prod: the number of predictions on 2026-06-02 is 1, below 5";
@@ -190,11 +190,11 @@ async fn what_fails_is_tried_again_for_a_day(world: World) {
     assert_eq!(ids(&receiver)["chat"].len(), 1, "one id for all tries");
 }
 
-/// Due time of the pending delivery to a webhook.
+/// Due time of the unmatched delivery to a webhook.
 async fn next_of(scene: &Scene, webhook: &str) -> Option<Timestamp> {
     let all = recorded(scene).await.into_iter();
-    let mut pending = all.filter(|one| one.webhook == webhook && one.state == DeliveryState::Pending);
-    pending.next().and_then(|one| one.next_at)
+    let mut unmatched = all.filter(|one| one.webhook == webhook && one.state == DeliveryState::Pending);
+    unmatched.next().and_then(|one| one.next_at)
 }
 
 async fn unavailable_receiver_is_tried_once_per_round(world: World) {

@@ -226,7 +226,7 @@ async fn all_digests_share_one_query_of_followers(world: World) {
 async fn digest_is_sent_daily_under_one_id(world: World) {
     let scene = scene(world).await;
     let catalog = &scene.world.catalog;
-    // The crossing of the scene is posted before.
+    // The transition of the scene is posted before.
     let first = Receiver::that(|_| Does::Takes);
     let posted = async |receiver: &Receiver, now: Timestamp| {
         deliver(&*scene.table, catalog, receiver, &Clock::from_fn(move || now)).await.unwrap()
@@ -235,7 +235,7 @@ async fn digest_is_sent_daily_under_one_id(world: World) {
     let now = at(SEVEN);
     let told = async |now| tell_in(&*scene.table, catalog, scene.id(), now).await.unwrap();
     assert_eq!((told(now).await, told(now).await, told(now.plus_seconds(3_600)).await), (1, 0, 0));
-    // A failed post is repeated, and its content stays, even if new data changes the figures.
+    // A failed post is repeated, and its content stays, even if new data changes the metrics.
     let down = Receiver::that(|_| Does::Answers(Posted::Down("503".into())));
     assert_eq!(posted(&down, now.plus_seconds(1)).await.failed, 1);
     scene.predict_many("2026-06-09", "v1", 7, "2026-06-10T07:00:00Z").await;
@@ -357,7 +357,7 @@ async fn a_digest_is_told_once_whatever_dies(world: World) {
             Err(error) => assert!(error.may_pass(), "{error}"),
             Ok(_) => {
                 let all = catalog.deliveries(scene.id(), event::Day::FIRST, now.day(), 10).await.unwrap();
-                // Deliveries of the crossing to three webhooks, and of the digest.
+                // Deliveries of the transition to three webhooks, and of the digest.
                 if all.len() == 4 && all.iter().all(|one| one.state == DeliveryState::Delivered) {
                     break;
                 }

@@ -240,8 +240,8 @@ async fn what_is_exact_is_computed_from_the_events(world: World) {
     assert_eq!(asked(&scene, after).await, asked(&scene, exact.clone()).await);
     let request = Request::parse(What::Drift, &exact).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
-    let cut = answer.cut.unwrap().to_string();
-    let again = Words { cut: Some(&cut), exact: false, ..exact.clone() };
+    let read_version = answer.read_version.unwrap().to_string();
+    let again = Words { read_version: Some(&read_version), exact: false, ..exact.clone() };
     assert_eq!(asked(&scene, again).await, asked(&scene, exact).await);
     let wrong = Request::parse(
         What::Rollups,

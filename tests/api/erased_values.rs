@@ -1,4 +1,4 @@
-//! Keys erased together with their predicted, observed and measured values: events stay without content, and figures are
+//! Keys erased together with their predicted, observed and measured values: events stay without content, and metrics are
 //! recomputed. Each on a SQLite file and on DynamoDB Local.
 
 use event::Kind;
@@ -6,7 +6,7 @@ use fold::Evaluation;
 use log::{
     active,
     evaluated::{self, At},
-    staged,
+    vintage,
 };
 use query::{What, Words};
 use serde_json::json;
@@ -20,8 +20,8 @@ use crate::erasure::{DAYS, KEY, SENT, assert_gone, begin_of, carry, erase, fille
 
 on_both_engines!(
     Scene::on:
-    erasing_values_keeps_events_and_recomputes_figures,
-    erasing_values_rebuilds_stages_from_events,
+    erasing_values_keeps_events_and_recomputes_metrics,
+    erasing_values_rebuilds_vintages_from_events,
     an_erasure_of_values_is_not_one_without,
 );
 
@@ -35,20 +35,21 @@ async fn column(scene: &Scene, what: What, columns: &str) -> Vec<String> {
     answer.lines().skip(1).map(str::to_owned).collect()
 }
 
-async fn erasing_values_keeps_events_and_recomputes_figures(scene: Scene) {
+async fn erasing_values_keeps_events_and_recomputes_metrics(scene: Scene) {
     filled(&scene).await;
-    let counts = "day,release,predictions,unmatched,repeated";
+    let counts = "day,release,predictions,orphaned,repeated";
     let before = column(&scene, What::Evaluations, counts).await;
-    let (judged, rolled) = ("day,release,labelled", "day,predictions,metrics,outcomes,score_null_rate");
+    let (judged, rollup_vintage) =
+        ("day,release,labelled", "day,predictions,metrics,outcomes,score_null_rate");
     assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,12");
-    let was = column(&scene, What::Rollups, rolled).await;
+    let was = column(&scene, What::Rollups, rollup_vintage).await;
     let done = erased_with_values(&scene).await;
     assert!(done.with_values && done.rows == 11, "{done:?}");
     assert_gone(&scene).await;
     // All events are counted as before; each release and day has one without content.
     assert_eq!(column(&scene, What::Evaluations, counts).await, before);
     assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,11");
-    let is = column(&scene, What::Rollups, rolled).await;
+    let is = column(&scene, What::Rollups, rollup_vintage).await;
     let numbers = |line: &String| -> Vec<f64> {
         line.split(',').skip(1).map(|number| number.parse().unwrap_or_default()).collect()
     };
@@ -70,24 +71,24 @@ async fn erasing_values_keeps_events_and_recomputes_figures(scene: Scene) {
     }
     let metrics = of(Kind::Metrics, "name,value").await;
     assert_eq!(metrics.lines().nth(1), Some("satisfaction,NaN"), "{metrics}");
-    // Stored figures equal those of the events.
+    // Stored metrics equal those of the events.
     for what in [What::Evaluations, What::Classes] {
         let of = async |as_of| rows(&scene, what, Words { as_of, ..Words::default() }).await;
         assert_eq!(of(None).await, of(Some(NOW)).await);
     }
 }
 
-async fn erasing_values_rebuilds_stages_from_events(scene: Scene) {
+async fn erasing_values_rebuilds_vintages_from_events(scene: Scene) {
     filled(&scene).await;
-    assert!(scene.keep_stages(at(NOW)).await.stages > 0);
+    assert!(scene.keep_vintages(at(NOW)).await.vintages > 0);
     let day = DAYS[0].parse().unwrap();
     let last = async || {
-        let stages = staged::between(&*scene.table, scene.id(), day, day).await.unwrap();
+        let vintages = vintage::between(&*scene.table, scene.id(), day, day).await.unwrap();
         let version = active::load(&*scene.table, scene.id()).await.unwrap().version;
         let of = At { workspace: scene.id(), version, day };
         let (_, stored) = evaluated::load_plain(&*scene.table, of).await.unwrap().unwrap();
-        let (_, stage) = stages[&day].last_key_value().unwrap();
-        (stage.states.clone(), stored)
+        let (_, vintage) = vintages[&day].last_key_value().unwrap();
+        (vintage.states.clone(), stored)
     };
     let (before, stored) = last().await;
     assert_eq!(before, stored, "nothing has come since");

@@ -1,4 +1,4 @@
-//! Interrupted erasures, and concurrent work: evaluations, stages, pending outcomes, reviews. Each on a SQLite file and on
+//! Interrupted erasures, and concurrent work: evaluations, vintages, unmatched outcomes, reviews. Each on a SQLite file and on
 //! DynamoDB Local.
 
 use std::sync::{
@@ -22,7 +22,7 @@ use tests::{
 
 use crate::{
     erasure::{DAYS, KEY, SENT, assert_gone, begin, carry, erase, everything, filled, rows, unsegmented},
-    pending::{observe, outcome, resolved},
+    unmatched::{observe, outcome, resolved},
 };
 
 on_both_engines!(
@@ -31,7 +31,7 @@ on_both_engines!(
     nothing_is_decided_while_events_are_written_again,
     reviews_and_answers_lose_the_key,
     erasing_shown_values_keeps_arena_votes,
-    pending_outcome_judges_prediction_under_surrogate,
+    unmatched_outcome_judges_prediction_under_surrogate,
     what_cannot_be_read_is_told,
     days_without_the_keys_are_copied,
 );
@@ -92,7 +92,7 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
     }
     let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
     assert!(turn.is_rewriting && turn.is_open);
-    // A day that has grown is not evaluated, and gets no stage.
+    // A day that has grown is not evaluated, and gets no vintage.
     scene.predict_many(DAYS[0], "v1", 2, "2026-06-05T00:00:00Z").await;
     let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: DAYS[0].parse().unwrap() };
     let dirty = scan::heads(&*scene.table, scene.id()).await.unwrap().into_iter().map(|head| head.log);
@@ -100,13 +100,13 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
     let grown = projector::project::project(&*scene.table, 1, &day, &dirty).await.unwrap();
     let refused = projector::evaluate::evaluate(&*scene.table, 1, &day, &grown.applied).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-    let made = scene.keep_stages(at(NOW)).await;
-    assert!(made.stages == 0 && made.waiting > 0, "{made:?}");
+    let made = scene.keep_vintages(at(NOW)).await;
+    assert!(made.vintages == 0 && made.waiting > 0, "{made:?}");
     let done = carry(&scene.table, &erasure).await.unwrap();
     assert_eq!(done.rows, 11);
     let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
     assert!(!turn.is_rewriting && !turn.is_open);
-    assert!(scene.keep_stages(at(NOW)).await.stages > 0);
+    assert!(scene.keep_vintages(at(NOW)).await.vintages > 0);
     assert_gone(&scene).await;
 }
 
@@ -174,7 +174,7 @@ async fn erasing_shown_values_keeps_arena_votes(scene: Scene) {
     assert_eq!(query.rank_arena(scene.id(), "duel", None).await.unwrap(), before);
 }
 
-async fn pending_outcome_judges_prediction_under_surrogate(scene: Scene) {
+async fn unmatched_outcome_judges_prediction_under_surrogate(scene: Scene) {
     filled(&scene).await;
     let now = "2026-06-10T00:00:00Z";
     // One outcome was decided before, one waits meanwhile, and the prediction of another one comes later.
@@ -190,14 +190,20 @@ async fn pending_outcome_judges_prediction_under_surrogate(scene: Scene) {
     let paused = resolved(&scene, now).await;
     assert_eq!((paused.found, paused.waiting), (0, 0), "nothing is looked for while keys are being erased");
     let done = carry(&scene.table, &erasure).await.unwrap();
-    assert_eq!(done.rows, 11 + 3, "two pending outcomes, and what one of them became");
+    assert_eq!(done.rows, 11 + 3, "two unmatched outcomes, and what one of them became");
     scene.project().await;
     let active = active::load(&*scene.table, scene.id()).await.unwrap();
     assert_eq!(active.version, 2);
-    let append = crate::pending::append(&scene, now);
+    let append = crate::unmatched::append(&scene, now);
     let days = (None, &[].into());
-    let found =
-        projector::pending::resolve(&*scene.table, &scene.world.catalog, &append, scene.id(), days, at(now));
+    let found = projector::unmatched::resolve(
+        &*scene.table,
+        &scene.world.catalog,
+        &append,
+        scene.id(),
+        days,
+        at(now),
+    );
     let found = found.await.unwrap();
     assert_eq!((found.found, found.waiting), (1, 1), "that of the surrogate judges its prediction");
     let surrogate = done.surrogates[0].as_str();
@@ -250,7 +256,7 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
     }
     key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
     let version = async || active::load(&*scene.table, scene.id()).await.unwrap().version;
-    let (before, figures) = (version().await, unsegmented(&scene).await);
+    let (before, metrics) = (version().await, unsegmented(&scene).await);
     let by = async |by| rows(&scene, What::Rollups, Words { by: Some(by), ..Words::default() }).await;
     let broken_down = [by("tag.branch").await, by("metric").await];
     // All stored items of a version for each day, by the end of the key.
@@ -276,7 +282,7 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
     assert_ne!(old[0], new[0], "the first day was folded again");
     scene.assert_verified().await;
     assert!(!everything(&scene).await.contains(OTHER));
-    assert_eq!(unsegmented(&scene).await, figures);
+    assert_eq!(unsegmented(&scene).await, metrics);
     assert_eq!([by("tag.branch").await, by("metric").await], broken_down);
     // Later events are folded into the copies.
     let event = json!([{ "key": "person-0001", "predicted_at": format!("{}T06:00:00Z", DAYS[1]), "release": "v1", "score": 0.5 }]);

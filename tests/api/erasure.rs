@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use catalog::{Erasure, ErasurePhase};
 use event::{Clock, ErrorKind, Kind, NewDefinition, surrogate::is_surrogate};
 use ingest::{Refused, Remember, SubmitError, json::read_json_array};
-use log::{active, key::Trail, scan, segment_item::Segment};
+use log::{active, key::AuditLog, scan, segment_item::Segment};
 use projector::{
     erase::{Pace, carry_out},
     key_filters,
@@ -22,10 +22,10 @@ use tests::{
 
 on_both_engines!(
     Scene::on:
-    erased_key_vanishes_and_unsegmented_figures_stay_identical,
-    erasure_recomputes_tag_and_feature_figures,
+    erased_key_vanishes_and_unsegmented_metrics_stay_identical,
+    erasure_recomputes_tag_and_feature_metrics,
     erased_key_is_refused_and_repeat_stores_nothing,
-    audit_trail_records_erasure_without_its_keys,
+    audit_audit_log_records_erasure_without_its_keys,
     erased_key_without_events_is_refused_too,
 );
 
@@ -67,7 +67,7 @@ pub(crate) async fn filled(scene: &Scene) {
     scene.world.set_lanes(scene.id(), 4).await;
     let new = NewDefinition {
         splits: Some(vec!["tag.branch".into()]),
-        figures: Some(
+        custom_metrics: Some(
             [("north".to_owned(), Some("avg(case when tag.branch = 'north' then 1 else 0 end)".to_owned()))]
                 .into(),
         ),
@@ -94,9 +94,9 @@ pub(crate) async fn filled(scene: &Scene) {
         };
         scene.append(Kind::Outcomes, (0..12).map(outcome).collect(), SENT).await.unwrap();
     }
-    let withdrawn = json!([{ "key": KEY, "predicted_at": format!("{}T01:07:00Z", DAYS[2]), "release": "v2",
-        "withdrawn": "true", "reason": "smith asked for it" }]);
-    scene.append(Kind::Predictions, withdrawn, SENT).await.unwrap();
+    let retracted = json!([{ "key": KEY, "predicted_at": format!("{}T01:07:00Z", DAYS[2]), "release": "v2",
+        "retracted": "true", "reason": "smith asked for it" }]);
+    scene.append(Kind::Predictions, retracted, SENT).await.unwrap();
     let metric = json!([{ "name": "satisfaction", "measured_at": format!("{}T09:00:00Z", DAYS[0]), "value": 4.5,
         "key": KEY, "predicted_on": DAYS[0], "tags": { "asked_by": TAG } }]);
     scene.append(Kind::Metrics, metric, SENT).await.unwrap();
@@ -108,10 +108,10 @@ pub(crate) async fn rows(scene: &Scene, what: What, words: Words<'_>) -> String 
     csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
 }
 
-/// Stored figures that no tag splits, which must equal those of the events.
+/// Stored metrics that no tag splits, which must equal those of the events.
 pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
     let columns = Some(
-        "day,release,predictions,repeated,labelled,positives,unmatched,accuracy,auc,brier,log_loss,precision,recall,f1,mcc",
+        "day,release,predictions,repeated,labelled,positives,orphaned,accuracy,auc,brier,log_loss,precision,recall,f1,mcc",
     );
     let mut all = Vec::new();
     for as_of in [None, Some(NOW)] {
@@ -166,8 +166,22 @@ pub(crate) async fn everything(scene: &Scene) -> String {
     let version = active::load(&*scene.table, id).await.unwrap().version;
     let reviewers = ["user:ann", "user:bob"].map(|who| format!("w#{id}/reviewer/{who}"));
     let mut partitions: Vec<String> = [
-        "", "/day", "/erased", "/pending", "/stage", "/rolled", "/review", "/audit", "/proj", "/expired",
-        "/feed", "/latest", "/count", "/alert", "/def", "/run",
+        "",
+        "/day",
+        "/erased",
+        "/unmatched",
+        "/vintage",
+        "/rollup-vintage",
+        "/review",
+        "/audit",
+        "/proj",
+        "/expired",
+        "/feed",
+        "/latest",
+        "/count",
+        "/alert",
+        "/def",
+        "/run",
     ]
     .iter()
     .map(|part| format!("w#{id}{part}"))
@@ -209,7 +223,7 @@ fn is_in_file(scene: &Scene, text: &str) -> bool {
     scene.world.fresh.file_bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }
 
-async fn erased_key_vanishes_and_unsegmented_figures_stay_identical(scene: Scene) {
+async fn erased_key_vanishes_and_unsegmented_metrics_stay_identical(scene: Scene) {
     filled(&scene).await;
     assert!(everything(&scene).await.contains(KEY));
     let before = unsegmented(&scene).await;
@@ -220,7 +234,7 @@ async fn erased_key_vanishes_and_unsegmented_figures_stay_identical(scene: Scene
     // The marks are of each day, and of each release whose prediction counts.
     let of_releases = ["01,v1,1", "01,v2,1", "02,v1,1", "02,v2,1", "03,v1,1", "03,v2,0"];
     assert_eq!(marks(&scene).await, [vec!["01,,4", "02,,3", "03,,4"], of_releases.to_vec()]);
-    // Two releases and an outcome a day, a withdrawal and a metric.
+    // Two releases and an outcome a day, a retraction and a metric.
     assert_eq!((done.rows, done.days, done.count, done.unreadable.len()), (11, 3, 1, 0));
     assert!(done.surrogates.len() == 1 && is_surrogate(&done.surrogates[0]));
     assert_gone(&scene).await;
@@ -238,7 +252,7 @@ async fn erased_key_vanishes_and_unsegmented_figures_stay_identical(scene: Scene
     let of = async |what, columns| {
         rows(&scene, what, Words { key: Some(surrogate), columns: Some(columns), ..Words::default() }).await
     };
-    let predictions = of(What::Events(Kind::Predictions), "key,tag.branch,reason,withdrawn").await;
+    let predictions = of(What::Events(Kind::Predictions), "key,tag.branch,reason,retracted").await;
     assert!(
         predictions.lines().skip(1).all(|line| line.starts_with(&format!("{surrogate},,,"))),
         "{predictions}"
@@ -248,7 +262,7 @@ async fn erased_key_vanishes_and_unsegmented_figures_stay_identical(scene: Scene
     assert_eq!((again.rows, again.version), (0, None));
 }
 
-async fn erasure_recomputes_tag_and_feature_figures(scene: Scene) {
+async fn erasure_recomputes_tag_and_feature_metrics(scene: Scene) {
     filled(&scene).await;
     let by = async |what, by| rows(&scene, what, Words { by: Some(by), ..Words::default() }).await;
     assert!(by(What::Evaluations, "tag.branch").await.contains(TAG));
@@ -290,7 +304,7 @@ async fn erased_key_is_refused_and_repeat_stores_nothing(scene: Scene) {
     late.submit(&scene.workspace, batch(&json!([row("person-0002")])), None, Remember::Week).await.unwrap();
     let done = erase(&scene, &[KEY]).await;
     assert_eq!(done.rows, 3);
-    // With a key, without one, and a pending outcome.
+    // With a key, without one, and an unmatched outcome.
     for (events, key) in [(&events, Some("first")), (&unnamed, None)] {
         let again = submit(&scene, events, key).await.unwrap();
         assert!(again.replayed && again.appended == 0, "{again:?}");
@@ -322,13 +336,13 @@ async fn erased_key_is_refused_and_repeat_stores_nothing(scene: Scene) {
     assert_gone(&scene).await;
 }
 
-async fn audit_trail_records_erasure_without_its_keys(scene: Scene) {
+async fn audit_audit_log_records_erasure_without_its_keys(scene: Scene) {
     filled(&scene).await;
     let done = erase(&scene, &[KEY]).await;
     let words = AuditWords { from: Some("2026-06-01"), to: Some("2035-01-01"), ..AuditWords::default() };
     let request = AuditRequest::parse(&words, at("2035-01-01T00:00:00Z")).unwrap();
-    let trail = Trail::Workspace(scene.id().clone());
-    let told = async || csv(scene.query(at(NOW)).audit(&trail, &request).await.unwrap().0);
+    let audit_log = AuditLog::Workspace(scene.id().clone());
+    let told = async || csv(scene.query(at(NOW)).audit(&audit_log, &request).await.unwrap().0);
     let text = told().await;
     let of = |action: &str| text.lines().filter(|line| line.contains(action)).collect::<Vec<_>>();
     assert_eq!((of("erasure.begin").len(), of("erasure.end").len()), (1, 1), "{text}");

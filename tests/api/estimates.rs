@@ -1,4 +1,4 @@
-//! Expected figures before there is truth, from the meaning of scores on other days.
+//! Expected metrics before there is truth, from the meaning of scores on other days.
 
 use event::{Kind, Task};
 use query::{Request, What, Words};
@@ -12,7 +12,7 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    days_without_truth_have_figures_that_are_expected,
+    days_without_truth_have_metrics_that_are_expected,
     what_was_expected_then_is_read_again,
     estimate_of_tag_value_uses_its_own_calibration,
     what_predictions_are_expected_to_be_worth,
@@ -69,7 +69,7 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> (Vec<String>, Vec<String>) {
     (csv(answer).lines().skip(1).map(str::to_owned).collect(), warnings)
 }
 
-async fn days_without_truth_have_figures_that_are_expected(world: World) {
+async fn days_without_truth_have_metrics_that_are_expected(world: World) {
     let scene = scene(world).await;
     let columns =
         "day,release,n,labelled,accuracy_expected,accuracy,accuracy_gap,recall_expected,auc_expected,auc";
@@ -115,17 +115,18 @@ async fn what_was_expected_then_is_read_again(world: World) {
     let columns = "day,accuracy_expected,accuracy,brier_expected,brier_gap";
     let request = Request::parse(What::Estimates, &words(columns)).unwrap();
     let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
-    let (cut, before) = (then.cut.clone().unwrap().to_string(), asked(&scene, &words(columns)).await);
+    let (read_version, before) =
+        (then.read_version.clone().unwrap().to_string(), asked(&scene, &words(columns)).await);
     // The truth of the reference changes, and truth comes.
     let event = json!([{ "key": "k15", "predicted_on": "2026-05-01", "observed_at": "2026-05-01T03:00:00Z", "label": "1" }]);
     scene.append(Kind::Outcomes, event, "2026-06-06T12:00:00Z").await.unwrap();
     assert_ne!(asked(&scene, &words(columns)).await, before);
     assert_eq!(asked(&scene, &Words { as_of: Some("2026-06-05"), ..words(columns) }).await, before);
-    assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..words(columns) }).await, before);
-    // A cut without the days of the reference does not fit the request.
-    let other = Words { reference: Some("2026-04-01"), cut: Some(&cut), ..words(columns) };
+    assert_eq!(asked(&scene, &Words { read_version: Some(&read_version), ..words(columns) }).await, before);
+    // A read version without the days of the reference does not fit the request.
+    let other = Words { reference: Some("2026-04-01"), read_version: Some(&read_version), ..words(columns) };
     let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
-    assert!(refusal.contains("cut: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
+    assert!(refusal.contains("read_version: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
 }
 
 /// `n` predictions with a tag, of which the first `positive` are of the positive class; without truth when `None`.

@@ -10,8 +10,8 @@ use catalog::{Catalog, Workspace};
 use event::{Clock, Error, ErrorKind, Kind, Result};
 use ingest::{Ingest, Remember, json::read_json_array};
 use log::{
-    cut::Cut,
     key::{self, LogId},
+    read_version::ReadVersion,
     scan,
     store::Store,
 };
@@ -67,21 +67,25 @@ fn rows(followed: &mut Followed) -> Vec<(String, String, f64)> {
     text.lines().skip(1).map(fields).collect()
 }
 
-fn cut(followed: &Followed) -> Cut {
-    followed.answer.cut.clone().unwrap()
+fn read_version(followed: &Followed) -> ReadVersion {
+    followed.answer.read_version.clone().unwrap()
 }
 
-/// Reads all events after a cut, and returns them with the new cut.
-async fn drained(query: &Query, scene: &Scene, mut follow: Follow) -> (Vec<(String, String, f64)>, Cut) {
+/// Reads all events after a read version, and returns them with the new read version.
+async fn drained(
+    query: &Query,
+    scene: &Scene,
+    mut follow: Follow,
+) -> (Vec<(String, String, f64)>, ReadVersion) {
     let mut all = Vec::new();
     loop {
         let mut followed = query.follow(scene.id(), &follow).await.unwrap();
         all.extend(rows(&mut followed));
-        let cut = cut(&followed);
-        if !follow.is_before(&cut) {
-            return (all, cut);
+        let read_version = read_version(&followed);
+        if !follow.is_before(&read_version) {
+            return (all, read_version);
         }
-        follow = follow.after(cut);
+        follow = follow.after(read_version);
     }
 }
 
@@ -97,7 +101,8 @@ async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
     let mut stored = BTreeMap::<(String, String), Vec<f64>>::new();
     let mut query = scene.query(at(NOW));
     // One reader goes on from each answer; the other one loses answers at times, and asks again.
-    let (mut cuts, mut known): ([Option<Cut>; 2], [BTreeMap<_, Vec<f64>>; 2]) = Default::default();
+    let (mut read_versions, mut known): ([Option<ReadVersion>; 2], [BTreeMap<_, Vec<f64>>; 2]) =
+        Default::default();
     for step in 0..80 {
         match chance.below(6) {
             0..3 => {
@@ -115,7 +120,9 @@ async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
             reader => {
                 let (reader, limit) = (reader as usize - 4, (1 + chance.below(5)).to_string());
                 let follow = predictions(&words(&limit));
-                let follow = cuts[reader].clone().map_or(follow.clone(), |cut| follow.after(cut));
+                let follow = read_versions[reader]
+                    .clone()
+                    .map_or(follow.clone(), |read_version| follow.after(read_version));
                 let mut followed = query.follow(scene.id(), &follow).await.unwrap();
                 if reader == 1 && chance.below(3) == 0 {
                     continue;
@@ -123,13 +130,14 @@ async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
                 for (day, key, score) in rows(&mut followed) {
                     known[reader].entry((day, key)).or_default().push(score);
                 }
-                cuts[reader] = Some(cut(&followed));
+                read_versions[reader] = Some(read_version(&followed));
             }
         }
     }
     for reader in 0..2 {
         let follow = predictions(&words("7"));
-        let follow = cuts[reader].clone().map_or(follow.clone(), |cut| follow.after(cut));
+        let follow =
+            read_versions[reader].clone().map_or(follow.clone(), |read_version| follow.after(read_version));
         for (day, key, score) in drained(&query, &scene, follow).await.0 {
             known[reader].entry((day, key)).or_default().push(score);
         }
@@ -172,17 +180,17 @@ async fn waiting_follower_is_woken_by_any_process(scene: Scene) {
                 let mut follow = follow.clone();
                 loop {
                     let mut followed = query.follow(scene.id(), &follow).await.unwrap();
-                    let (rows, cut) = (rows(&mut followed), cut(&followed));
+                    let (rows, read_version) = (rows(&mut followed), read_version(&followed));
                     if !rows.is_empty() {
-                        return (rows, cut);
+                        return (rows, read_version);
                     }
-                    follow = follow.after(cut);
+                    follow = follow.after(read_version);
                 }
             };
             let event = json!([prediction(day, "k", score)]);
-            let ((rows, cut), ()) = tokio::join!(next, append(table, &scene.workspace, event));
+            let ((rows, read_version), ()) = tokio::join!(next, append(table, &scene.workspace, event));
             assert_eq!(rows, [((*day).to_owned(), "k".to_owned(), score)], "step {step}");
-            follow = follow.after(cut);
+            follow = follow.after(read_version);
         }
     }
 }
@@ -210,7 +218,9 @@ async fn consumer_resumes_and_never_moves_back(scene: Scene) {
         scene.append(Kind::Predictions, events, NOW).await.unwrap();
     }
     let resumed = async || query.of_consumer(scene.id(), "billing", predictions(&words("1"))).await.unwrap();
-    let commit = async |cut: &Cut| catalog.commit(scene.id(), "billing", cut, at(NOW)).await.unwrap();
+    let commit = async |read_version: &ReadVersion| {
+        catalog.commit(scene.id(), "billing", read_version, at(NOW)).await.unwrap()
+    };
     assert_eq!(
         catalog.consumer(scene.id(), "billing").await.unwrap(),
         None,
@@ -219,15 +229,15 @@ async fn consumer_resumes_and_never_moves_back(scene: Scene) {
 
     // Two processes read from the same position, and commit in either order.
     let mut ahead = query.follow(scene.id(), &resumed().await).await.unwrap();
-    let first = cut(&ahead);
+    let first = read_version(&ahead);
     let mut seen = rows(&mut ahead);
     assert_eq!(rows(&mut query.follow(scene.id(), &resumed().await).await.unwrap()), seen);
     let mut ahead = query.follow(scene.id(), &resumed().await.after(first.clone())).await.unwrap();
     seen.extend(rows(&mut ahead));
-    let second = cut(&ahead);
+    let second = read_version(&ahead);
     let (later, earlier) = tokio::join!(commit(&second), commit(&first));
-    assert!([&later.cut, &earlier.cut].contains(&&second));
-    assert_eq!(commit(&first).await.cut, second, "a late commit takes nothing back");
+    assert!([&later.read_version, &earlier.read_version].contains(&&second));
+    assert_eq!(commit(&first).await.read_version, second, "a late commit takes nothing back");
     let consumer = catalog.consumer(scene.id(), "billing").await.unwrap().unwrap();
     let lag = catalog.lag(&consumer).await.unwrap();
     assert_eq!((lag.segments, lag.since), (4, Some(at(NOW))), "two were read");
@@ -244,17 +254,17 @@ async fn consumer_resumes_and_never_moves_back(scene: Scene) {
     // Concurrent commits are all stored.
     let commits = (0..8u64).map(|lane| {
         let log = LogId { lane: lane as u8, ..end.heads.keys().next().unwrap().clone() };
-        let mut cut = end.clone();
-        cut.heads.insert(log, 100 + lane);
+        let mut read_version = end.clone();
+        read_version.heads.insert(log, 100 + lane);
         let catalog = catalog.clone();
         let workspace = scene.id().clone();
-        async move { catalog.commit(&workspace, "parallel", &cut, at(NOW)).await.map(drop) }
+        async move { catalog.commit(&workspace, "parallel", &read_version, at(NOW)).await.map(drop) }
     });
     futures::future::try_join_all(commits).await.unwrap();
-    let all = catalog.consumer(scene.id(), "parallel").await.unwrap().unwrap().cut.heads;
+    let all = catalog.consumer(scene.id(), "parallel").await.unwrap().unwrap().read_version.heads;
     assert_eq!(all.values().copied().collect::<Vec<_>>(), (100..108).collect::<Vec<u64>>());
 
-    let outcomes = Cut::begin(scene.id(), Kind::Outcomes, at(NOW).day());
+    let outcomes = ReadVersion::begin(scene.id(), Kind::Outcomes, at(NOW).day());
     let refused = catalog.commit(scene.id(), "billing", &outcomes, at(NOW)).await.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.to_string()),
@@ -287,15 +297,15 @@ async fn lag_of_many_consumers_reads_log_once(scene: Scene) {
         scene.append(Kind::Predictions, events, NOW).await.unwrap();
     }
     let day = "2026-06-01".parse().unwrap();
-    let begin = Cut::begin(scene.id(), Kind::Predictions, day);
+    let begin = ReadVersion::begin(scene.id(), Kind::Predictions, day);
     let fresh = catalog.commit(scene.id(), "fresh", &begin, at(NOW)).await.unwrap();
     let mut read = begin.clone();
     let log = LogId { workspace: scene.id().clone(), day, kind: Kind::Predictions, lane: 0 };
     read.heads.insert(log, 1);
-    let ahead = catalog::Consumer { cut: read, ..fresh.clone() };
+    let ahead = catalog::Consumer { read_version: read, ..fresh.clone() };
     let lags = catalog.lags(&[fresh.clone(), ahead, fresh.clone()]).await.unwrap();
     let segments: Vec<u64> = lags.iter().map(|lag| lag.segments).collect();
-    assert_eq!(segments, [3, 2, 3], "each by its own cut");
+    assert_eq!(segments, [3, 2, 3], "each by its own read version");
     let counted = Arc::new(Counted::new(Arc::clone(&scene.table)));
     let catalog = Catalog::new(Arc::<Counted>::clone(&counted));
     catalog.lag(&fresh).await.unwrap();
@@ -314,7 +324,7 @@ async fn what_never_comes_is_told_once(scene: Scene) {
     damage(&scene, &log, 2).await;
     let asked = async |query: &Query, follow: Follow| {
         let mut followed = query.follow(scene.id(), &follow).await.unwrap();
-        (rows(&mut followed).len(), followed.answer.warnings.join("; "), cut(&followed))
+        (rows(&mut followed).len(), followed.answer.warnings.join("; "), read_version(&followed))
     };
     // The first of three segments is read; then the day expires.
     let query = scene.query(at("2026-06-06T00:00:00Z"));
@@ -354,7 +364,7 @@ async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     scene.predict("2026-06-01", "v1", 0.5).await;
     let query = scene.query(at(NOW));
     let followed = query.follow(scene.id(), &predictions(&words("1"))).await.unwrap();
-    let text = cut(&followed).to_string();
+    let text = read_version(&followed).to_string();
     let asked = async |kind, words: &FollowWords<'_>| -> Result<()> {
         query.follow(scene.id(), &Follow::parse(kind, words)?).await.map(drop)
     };
@@ -363,8 +373,8 @@ async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     let columns = Words { columns: Some("colour"), ..Words::default() };
     let release = Words { release: Some("v9"), ..Words::default() };
     for (kind, words, why) in [
-        (Kind::Outcomes, FollowWords { after, ..none() }, "after: the cut is not of outcomes alone"),
-        (Kind::Predictions, FollowWords { after: Some("x"), ..none() }, "after: this is not a cut"),
+        (Kind::Outcomes, FollowWords { after, ..none() }, "after: the read version is not of outcomes alone"),
+        (Kind::Predictions, FollowWords { after: Some("x"), ..none() }, "after: this is not a read version"),
         (
             Kind::Predictions,
             FollowWords { wait: Some("31"), ..none() },

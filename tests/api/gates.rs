@@ -8,7 +8,7 @@ use event::{Clock, Kind, Task, Window};
 use ingest::{Ingest, Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     audit::{Author, by},
-    key::{EntityId, Trail},
+    key::{AuditLog, EntityId},
 };
 use query::{Answer, AuditRequest, AuditWords};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ on_both_engines!(
     what_was_let_through_is_let_through_again,
     batch_promotion_is_gated_by_registered_model,
     second_person_differs_from_creator_and_requester,
-    figures_are_those_that_queries_answer,
+    metrics_are_those_that_queries_answer,
     gated_promotions_per_batch_are_limited,
     late_labels_pass_gates_after_a_delay,
 );
@@ -74,7 +74,7 @@ fn by_accuracy() -> PromotionGatesBody {
     PromotionGatesBody {
         environments: vec!["production".into()],
         min_n: Some(8),
-        figure: Some("accuracy".into()),
+        metric: Some("accuracy".into()),
         margin: Some(0.1),
         ..PromotionGatesBody::default()
     }
@@ -86,16 +86,16 @@ async fn live(scene: &Scene, environment: &str) -> Option<String> {
 }
 
 /// Records of an action. They have the time of the engine.
-async fn trail(scene: &Scene, action: &str) -> Answer {
+async fn audit_log(scene: &Scene, action: &str) -> Answer {
     let now = Clock::system().now();
     let words = AuditWords { action: Some(action), ..AuditWords::default() };
     let request = AuditRequest::parse(&words, now).unwrap();
-    scene.query(now).audit(&Trail::Workspace(scene.id().clone()), &request).await.unwrap().0
+    scene.query(now).audit(&AuditLog::Workspace(scene.id().clone()), &request).await.unwrap().0
 }
 
-/// Records of promotions in the trail: the principal, the action, the object and the content.
+/// Records of promotions in the audit log: the principal, the action, the object and the content.
 async fn told(scene: &Scene) -> Vec<String> {
-    let mut answer = trail(scene, "promotion").await;
+    let mut answer = audit_log(scene, "promotion").await;
     let columns = ["principal", "action", "object", "after"];
     answer.frame = answer.frame.select(columns).unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
@@ -105,7 +105,7 @@ async fn worse_release_cannot_go_live_by_any_path(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
     let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
-    let why = "figure: its accuracy of 2026-06-03 to 2026-06-09 is 0.5, that of the live release `v1` is 0.75 \
+    let why = "metric: its accuracy of 2026-06-03 to 2026-06-09 is 0.5, that of the live release `v1` is 0.75 \
                (better is max), and at most 0.1 worse is taken";
     let ann = Arc::new(Author::named("user:ann"));
     let asked = ingest.promote(workspace, "v2", "production", None);
@@ -134,9 +134,9 @@ async fn worse_release_cannot_go_live_by_any_path(scene: Scene) {
     let problems = by(Arc::clone(&ann), ingest.problems(workspace, &batch)).await.unwrap();
     assert_eq!(problems.keys().collect::<Vec<_>>(), [&0]);
     assert_eq!(live(&scene, "production").await.as_deref(), Some("v1"));
-    // A process that reads no figures lets nothing through that needs them.
+    // A process that reads no metrics lets nothing through that needs them.
     let blind = scene.ingest(at(NOW)).promote(workspace, "v2", "production", None).await.unwrap_err();
-    assert!(blind.to_string().contains("reads no figures"), "{blind}");
+    assert!(blind.to_string().contains("reads no metrics"), "{blind}");
     let told = told(&scene).await;
     assert_eq!(told.len(), 7, "{told:#?}");
     assert!(
@@ -203,7 +203,7 @@ async fn what_was_let_through_is_let_through_again(scene: Scene) {
         ingest.submit(&scene.workspace, batch(), Some("v2-goes-live"), Remember::Forever).await.unwrap();
     assert_eq!((again.appended, again.replayed), (0, true));
     assert_eq!(live(&scene, "production").await.as_deref(), Some("v1"));
-    // A formerly live release can be put back, with any figures.
+    // A formerly live release can be put back, with any metrics.
     let back = ingest.roll_back(&scene.workspace, "production", None, Some("v2"), None).await.unwrap();
     assert_eq!(back.unwrap().release, "v2");
     assert_eq!(told(&scene).await, [""; 0]);
@@ -236,12 +236,12 @@ async fn second_person_differs_from_creator_and_requester(scene: Scene) {
     let created = catalog.ensure_release(scene.id(), &third, at(NOW));
     by(as_("bob"), created).await.unwrap();
     declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
-    // No figure is read for it, so a process that reads none can judge it.
+    // No metric is read for it, so a process that reads none can judge it.
     let ingest = scene.ingest(at(NOW));
     let release = scene.release("v3").await;
     let promote = async || by(as_("ann"), ingest.promote(&scene.workspace, "v3", "production", None)).await;
-    let approve = async |who: &str, environment: &str, is_withdrawn: bool| {
-        by(as_(who), catalog.approve(&release, (environment, None), is_withdrawn, at(NOW))).await.unwrap();
+    let approve = async |who: &str, environment: &str, is_retracted: bool| {
+        by(as_(who), catalog.approve(&release, (environment, None), is_retracted, at(NOW))).await.unwrap();
     };
     let refused = promote().await.unwrap_err().to_string();
     let why = "second_person: nobody has approved it for production other than user:bob, who created it, or user:ann, who \
@@ -270,11 +270,11 @@ async fn second_person_differs_from_creator_and_requester(scene: Scene) {
     ingest.retire(&scene.workspace, "v3", Some("production"), None).await.unwrap();
     approve("eve", "production", false).await;
     assert_eq!(promote().await.unwrap().unwrap().release, "v3");
-    let text = csv(trail(&scene, "release.change").await);
-    assert_eq!(text.matches("user:eve,").count(), 4, "each approval stands in the trail: {text}");
+    let text = csv(audit_log(&scene, "release.change").await);
+    assert_eq!(text.matches("user:eve,").count(), 4, "each approval stands in the audit log: {text}");
 }
 
-async fn figures_are_those_that_queries_answer(scene: Scene) {
+async fn metrics_are_those_that_queries_answer(scene: Scene) {
     // A day with all its truth predicts the truth of a later one: 4 of 10 after three days.
     let predict = async |day: &str, release: &str| {
         scene.predict_many(day, release, 10, &format!("{day}T02:00:00Z")).await;
@@ -289,7 +289,7 @@ async fn figures_are_those_that_queries_answer(scene: Scene) {
         window,
         release: release.into(),
         champion: Some("v1".into()),
-        figure: fold::AnyFigure::named("accuracy"),
+        metric: fold::AnyMetric::named("accuracy"),
         is_of_completeness: true,
     };
     let query = scene.query(at("2026-06-03T12:00:00Z"));
@@ -298,13 +298,13 @@ async fn figures_are_those_that_queries_answer(scene: Scene) {
     // Scores of 0.1 to 0.5, of which every other one came true: only that of 0.5 counts as positive, rightly.
     let expected = Measured { judged: 5, value: Some(0.6), of_champion: None, completeness: Some(5.0 / 9.0) };
     assert_eq!(found, expected);
-    // Stored figures give the same.
+    // Stored metrics give the same.
     scene.project().await;
-    scene.keep_stages(at("2026-06-03T12:00:00Z")).await;
+    scene.keep_vintages(at("2026-06-03T12:00:00Z")).await;
     assert_eq!(measured(of("v2", window("2026-05-27", "2026-06-02"))).await, expected);
     let both = measured(of("v2", window("2026-05-01", "2026-06-02"))).await;
     assert_eq!((both.completeness, both.of_champion.is_some()), (Some(5.0 / 9.0), true));
-    // A release without predictions has no figures, and so passes no gate.
+    // A release without predictions has no metrics, and so passes no gate.
     let none = measured(of("v3", window("2026-05-27", "2026-06-02"))).await;
     assert_eq!(none, Measured::default());
 }

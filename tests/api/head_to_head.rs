@@ -141,9 +141,10 @@ async fn what_arrives_later_changes_nothing_that_was_known(world: World) {
     let before = asked(&scene, window()).await;
     assert_eq!(before.len(), 1, "{before:?}");
     let request = Request::parse(What::HeadToHead, &window()).unwrap();
-    let cut = scene.query(at("2026-06-02T13:00:00Z")).cut(scene.id(), &request).await.unwrap().to_string();
+    let read_version =
+        scene.query(at("2026-06-02T13:00:00Z")).read_version(scene.id(), &request).await.unwrap().to_string();
     day(&scene, "2026-06-02", 9, "2026-06-04T12:00:00Z").await;
     assert_eq!(asked(&scene, window()).await.len(), 2);
     assert_eq!(asked(&scene, Words { as_of: Some("2026-06-03"), ..window() }).await, before);
-    assert_eq!(asked(&scene, Words { cut: Some(&cut), ..window() }).await, before);
+    assert_eq!(asked(&scene, Words { read_version: Some(&read_version), ..window() }).await, before);
 }

@@ -11,7 +11,7 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    condition_figures_equal_those_of_tag_value,
+    condition_metrics_equal_those_of_tag_value,
     corrected_prediction_leaves_condition_from_then_on,
     a_condition_may_name_days_keys_and_scores,
     a_condition_that_cannot_be_computed_says_why,
@@ -60,11 +60,11 @@ async fn rows(scene: &Scene, what: What, words: Words<'_>) -> Vec<String> {
     csv(run(scene, what, words).await.unwrap()).lines().map(str::to_owned).collect()
 }
 
-async fn condition_figures_equal_those_of_tag_value(world: World) {
+async fn condition_metrics_equal_those_of_tag_value(world: World) {
     let scene = scene(world).await;
-    let figures = "day,release,predictions,labelled,mean_score,accuracy,auc,log_loss,tp,fn,wins,losses,ties";
+    let metrics = "day,release,predictions,labelled,mean_score,accuracy,auc,log_loss,tp,fn,wins,losses,ties";
     for (what, columns) in [
-        (What::Evaluations, figures),
+        (What::Evaluations, metrics),
         (What::Classes, "day,release,class,support,predicted,correct,f1"),
         (What::Confusion, "day,release,truth,predicted,count"),
     ] {
@@ -80,14 +80,15 @@ async fn condition_figures_equal_those_of_tag_value(world: World) {
         let told = rows(&scene, what, Words { filter: Some("\"tag.carrier\" = 'UA'"), ..kept }).await;
         assert_eq!(told, tagged);
     }
-    // As of an instant, at its cut, and on mature days.
-    let kept = Words { tag: Some("carrier=UA"), columns: Some(figures), ..Words::default() };
+    // As of an instant, at its read version, and on mature days.
+    let kept = Words { tag: Some("carrier=UA"), columns: Some(metrics), ..Words::default() };
     let answer = run(&scene, What::Evaluations, kept.clone()).await.unwrap();
-    let cut = answer.cut.as_ref().unwrap().to_string();
+    let read_version = answer.read_version.as_ref().unwrap().to_string();
     let now = csv(answer);
-    for again in
-        [Words { as_of: Some("2026-06-05"), ..kept.clone() }, Words { cut: Some(&cut), ..kept.clone() }]
-    {
+    for again in [
+        Words { as_of: Some("2026-06-05"), ..kept.clone() },
+        Words { read_version: Some(&read_version), ..kept.clone() },
+    ] {
         assert_eq!(csv(run(&scene, What::Evaluations, again).await.unwrap()), now);
     }
     let of_none = rows(&scene, What::Evaluations, Words { as_of: Some("2026-06-04"), ..kept.clone() }).await;
@@ -104,14 +105,15 @@ async fn corrected_prediction_leaves_condition_from_then_on(world: World) {
     let kept =
         Words { tag: Some("carrier=UA"), columns: Some("day,release,predictions"), ..Words::default() };
     let before = run(&scene, What::Evaluations, kept.clone()).await.unwrap();
-    let cut = before.cut.as_ref().unwrap().to_string();
+    let read_version = before.read_version.as_ref().unwrap().to_string();
     let before = csv(before);
     assert!(before.contains("2026-06-01,v1,10"), "{before}");
     let again = json!([{ "key": "k3", "predicted_at": "2026-06-01T00:03:00Z", "release": "v1", "score": 0.3, "tags": { "carrier": "AA" } }]);
     scene.append(Kind::Predictions, again, "2026-06-06T12:00:00Z").await.unwrap();
-    for then in
-        [Words { as_of: Some("2026-06-06"), ..kept.clone() }, Words { cut: Some(&cut), ..kept.clone() }]
-    {
+    for then in [
+        Words { as_of: Some("2026-06-06"), ..kept.clone() },
+        Words { read_version: Some(&read_version), ..kept.clone() },
+    ] {
         assert_eq!(csv(run(&scene, What::Evaluations, then).await.unwrap()), before);
     }
     let now = csv(run(&scene, What::Evaluations, kept).await.unwrap());
@@ -157,7 +159,7 @@ async fn a_condition_that_cannot_be_computed_says_why(world: World) {
     ];
     let expected = [
         "where: evaluations know no `appended_at` of predictions; as-of says what had been appended",
-        "sql: there is no column `outcome_label`; there are day, key, predicted_at, release, score, label, value, lower, upper, latency_ms, withdrawn, reason, appended_at (line 1, column 1)",
+        "sql: there is no column `outcome_label`; there are day, key, predicted_at, release, score, label, value, lower, upper, latency_ms, retracted, reason, appended_at (line 1, column 1)",
         "sql: sql parser error: Expected: an expression, found: EOF",
         "limit: it narrows events, joined rows; `sql` asks more of evaluations",
         "where: it narrows events, joined rows, evaluations, classes, confusion, head-to-head; `sql` asks more of maturity",

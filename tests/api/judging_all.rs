@@ -3,8 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use event::{Kind, Timestamp};
-use ingest::{Became, Resettling};
-use query::{HistoryWords, PendingOutcome, PendingRequest, PendingState, PendingWords, Request, What, Words};
+use ingest::{Became, Rematching};
+use query::{
+    HistoryWords, Request, UnmatchedOutcome, UnmatchedRequest, UnmatchedState, UnmatchedWords, What, Words,
+};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -13,8 +15,8 @@ use tests::{
 };
 
 use crate::{
-    pending::{append, counts, observe, outcome, predicted, resolved, round},
-    pending_told::import,
+    unmatched::{append, counts, observe, outcome, predicted, resolved, round},
+    unmatched_told::import,
 };
 
 on_both_engines!(
@@ -22,7 +24,7 @@ on_both_engines!(
     outcome_judges_all_key_predictions_in_look_back,
     crash_repeats_the_decision_about_all_predictions,
     judging_too_many_predictions_is_refused_with_reason,
-    outcome_judging_all_is_withdrawn_and_resettled,
+    outcome_judging_all_is_retracted_and_rematched,
     file_rows_say_which_predictions_they_judge,
 );
 
@@ -30,12 +32,12 @@ const OBSERVED: &str = "2026-06-05T00:00:00Z";
 
 /// An outcome that judges all predictions of its key.
 fn of_all(key: &str, observed_at: &str, label: &str) -> Value {
-    json!({ "key": key, "observed_at": observed_at, "label": label, "judges": "all" })
+    json!({ "key": key, "observed_at": observed_at, "label": label, "applies_to": "all" })
 }
 
 /// Instants that outcomes of June with a label judge, with their keys.
 async fn judged(scene: &Scene, label: &str) -> Vec<String> {
-    let columns = Some("key,predicted_at,label,withdrawn");
+    let columns = Some("key,predicted_at,label,retracted");
     let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
     let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
@@ -46,11 +48,11 @@ async fn judged(scene: &Scene, label: &str) -> Vec<String> {
     lines
 }
 
-/// Pending outcomes of a key in an answer.
-async fn told(scene: &Scene, key: &str, now: &str) -> Vec<PendingOutcome> {
-    let words = PendingWords { key: Some(key), ..PendingWords::default() };
-    let request = PendingRequest::parse(&words, at(now)).unwrap();
-    scene.query(at(now)).pending(scene.id(), &request).await.unwrap().outcomes
+/// Unmatched outcomes of a key in an answer.
+async fn told(scene: &Scene, key: &str, now: &str) -> Vec<UnmatchedOutcome> {
+    let words = UnmatchedWords { key: Some(key), ..UnmatchedWords::default() };
+    let request = UnmatchedRequest::parse(&words, at(now)).unwrap();
+    scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap().outcomes
 }
 
 async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
@@ -58,10 +60,10 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     predicted(&scene).await;
     let mut since = of_all("k2", OBSERVED, "1");
     since["predicted_since"] = "2026-06-01T01:00:01Z".into();
-    let latest = json!({ "key": "k3", "observed_at": OBSERVED, "label": "1", "judges": "latest" });
+    let latest = json!({ "key": "k3", "observed_at": OBSERVED, "label": "1", "applies_to": "latest" });
     let events = vec![of_all("k0", OBSERVED, "1"), of_all("k1", "2026-06-02T01:00:00Z", "1"), since, latest];
     let receipt = observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
-    assert_eq!((receipt.rows, receipt.pending), (4, 4));
+    assert_eq!((receipt.rows, receipt.unmatched), (4, 4));
     assert_eq!(resolved(&scene, "2026-06-05T10:01:00Z").await, counts(4, 0, 0));
     let expected = [
         "k0,2026-06-01T01:00:00Z",
@@ -77,38 +79,38 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     assert_eq!(resolved(&scene, "2026-06-05T11:00:00Z").await, counts(0, 0, 0), "it is done once");
     assert_eq!(judged(&scene, "1").await, expected);
     let now = "2026-06-05T12:00:00Z";
-    let pending = told(&scene, "k0", now).await;
-    let [one] = &pending[..] else { panic!("{pending:?}") };
-    assert_eq!((one.state, one.judged), (PendingState::Appended, Some(3)));
+    let unmatched = told(&scene, "k0", now).await;
+    let [one] = &unmatched[..] else { panic!("{unmatched:?}") };
+    assert_eq!((one.state, one.judged), (UnmatchedState::Appended, Some(3)));
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
     assert_eq!(
         one.why,
         "it judges the predictions of 3 instants from 2026-06-01T01:00:00Z to 2026-06-03T01:00:00Z"
     );
-    assert_eq!((&one.to_json()["judges"], &one.to_json()["judged"]), (&json!("all"), &json!(3)));
-    assert_eq!(told(&scene, "k3", now).await[0].to_json()["judges"], "latest");
+    assert_eq!((&one.to_json()["applies_to"], &one.to_json()["judged"]), (&json!("all"), &json!(3)));
+    assert_eq!(told(&scene, "k3", now).await[0].to_json()["applies_to"], "latest");
     let words = HistoryWords { key: "k1", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
     assert_eq!(past.iter().map(|one| one.standing.name()).collect::<Vec<_>>(), ["counts", "counts"]);
-    // A later prediction is not judged, and one of the judgements can be withdrawn alone.
+    // A later prediction is not judged, and one of the judgements can be retracted alone.
     scene.predict_many("2026-06-04", "v1", 1, "2026-06-06T00:00:00Z").await;
     let wrong = json!({
         "key": "k1", "observed_at": "2026-06-02T01:00:00Z", "predicted_at": "2026-06-01T01:00:00Z",
-        "withdrawn": true, "reason": "wrong",
+        "retracted": true, "reason": "wrong",
     });
     observe(&scene, vec![wrong], None, "2026-06-06T00:00:00Z").await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-06T10:00:00Z").await, counts(0, 0, 0));
     assert_eq!(judged(&scene, "1").await, expected);
     let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
     let standings: Vec<_> = past.iter().map(|one| format!("{} {}", one.day, one.standing.name())).collect();
-    assert_eq!(standings, ["2026-06-01 withdrawn", "2026-06-02 counts", "2026-06-01 withdraws"]);
+    assert_eq!(standings, ["2026-06-01 retracted", "2026-06-02 counts", "2026-06-01 retracts"]);
     scene.assert_verified().await;
     let both = json!({
-        "key": "k0", "observed_at": OBSERVED, "label": "1", "judges": "all", "predicted_on": "2026-06-01",
+        "key": "k0", "observed_at": OBSERVED, "label": "1", "applies_to": "all", "predicted_on": "2026-06-01",
     });
-    let other = json!({ "key": "k0", "observed_at": OBSERVED, "label": "1", "judges": "some" });
+    let other = json!({ "key": "k0", "observed_at": OBSERVED, "label": "1", "applies_to": "some" });
     for (event, why) in [
-        (both, "`judges` is of an outcome that has neither `predicted_at` nor `predicted_on`"),
+        (both, "`applies_to` is of an outcome that has neither `predicted_at` nor `predicted_on`"),
         (other, "`some` is none of latest, all"),
     ] {
         let refused = observe(&scene, vec![event], None, "2026-06-06T12:00:00Z").await.unwrap_err();
@@ -164,25 +166,25 @@ async fn judging_too_many_predictions_is_refused_with_reason(scene: Scene) {
     assert_eq!(told.iter().map(|one| one.state.name()).collect::<Vec<_>>(), ["refused", "appended"]);
     assert!(told[0].why.contains("more than 1000 instants from 2026-03-07 to 2026-06-05"), "{}", told[0].why);
     assert_eq!(resolved(&scene, "2026-06-05T13:00:00Z").await, counts(0, 0, 0), "that is final");
-    let of = Resettling::parse(("more", Some(OBSERVED)), (None, None), at(now)).unwrap();
+    let of = Rematching::parse(("more", Some(OBSERVED)), (None, None), at(now)).unwrap();
     let events = vec![of_all("more", OBSERVED, "again")];
     observe(&scene, events, None, "2026-06-05T13:30:00Z").await.unwrap();
     resolved(&scene, "2026-06-05T14:00:00Z").await;
-    let all = scene.ingest(at(now)).resettle_key(&scene.workspace, &of).await.unwrap();
+    let all = scene.ingest(at(now)).rematch_key(&scene.workspace, &of).await.unwrap();
     assert_eq!(all.iter().map(|one| &one.became).collect::<Vec<_>>(), [&Became::Refused]);
     scene.assert_verified().await;
 }
 
-async fn outcome_judging_all_is_withdrawn_and_resettled(scene: Scene) {
+async fn outcome_judging_all_is_retracted_and_rematched(scene: Scene) {
     predicted(&scene).await;
     observe(&scene, vec![of_all("k0", OBSERVED, "1")], None, "2026-06-05T10:00:00Z").await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-05T11:00:00Z").await, counts(1, 0, 0));
     scene.predict_many("2026-06-04", "v1", 1, "2026-06-06T10:00:00Z").await;
     let now = at("2026-06-07T10:00:00Z");
-    let of = Resettling::parse(("k0", None), (None, None), now).unwrap();
+    let of = Rematching::parse(("k0", None), (None, None), now).unwrap();
     let days = ["2026-06-01", "2026-06-02", "2026-06-03"];
     let instants: Vec<Timestamp> = days.iter().map(|day| at(&format!("{day}T01:00:00Z"))).collect();
-    let all = scene.ingest(now).resettle_key(&scene.workspace, &of).await.unwrap();
+    let all = scene.ingest(now).rematch_key(&scene.workspace, &of).await.unwrap();
     assert_eq!(all.into_iter().map(|one| one.became).collect::<Vec<_>>(), [Became::Again(instants)]);
     assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(1, 0, 0));
     let words = HistoryWords { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
@@ -192,8 +194,8 @@ async fn outcome_judging_all_is_withdrawn_and_resettled(scene: Scene) {
         let of_name = past.iter().filter(|one| one.standing.name() == name);
         of_name.map(|one| one.day.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(standings("withdrawn"), days);
-    assert_eq!(standings("withdraws"), days);
+    assert_eq!(standings("retracted"), days);
+    assert_eq!(standings("retracts"), days);
     assert_eq!(standings("counts"), ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"]);
     scene.assert_verified().await;
 }
@@ -201,7 +203,7 @@ async fn outcome_judging_all_is_withdrawn_and_resettled(scene: Scene) {
 async fn file_rows_say_which_predictions_they_judge(scene: Scene) {
     predicted(&scene).await;
     let file = format!(
-        "key,observed_at,predicted_at,label,judges\nk0,{OBSERVED},,1,all\nk1,{OBSERVED},,1,\nk2,{OBSERVED},,1,latest\nk3,{OBSERVED},2026-06-01T01:00:00Z,1,\n"
+        "key,observed_at,predicted_at,label,applies_to\nk0,{OBSERVED},,1,all\nk1,{OBSERVED},,1,\nk2,{OBSERVED},,1,latest\nk3,{OBSERVED},2026-06-01T01:00:00Z,1,\n"
     );
     assert_eq!(import(&scene, &file, "2026-06-05T10:00:00Z").await, 4);
     assert_eq!(import(&scene, &file, "2026-06-06T10:00:00Z").await, 0);

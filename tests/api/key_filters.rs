@@ -84,7 +84,7 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> (String, Reads) {
     let request = Request::parse(PREDICTIONS, words).unwrap();
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     let answer = answer.unwrap();
-    (format!("{:?} {}", answer.cut.as_ref().map(ToString::to_string), csv(answer)), reads)
+    (format!("{:?} {}", answer.read_version.as_ref().map(ToString::to_string), csv(answer)), reads)
 }
 
 async fn key_filter_spares_reading_other_days(scene: Scene) {

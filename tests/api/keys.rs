@@ -51,8 +51,8 @@ pub(crate) async fn filled(scene: &Scene, seed: u64) {
 async fn asked(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> (String, String) {
     let request = Request::parse(what, words).unwrap();
     let answer = query.run(scene.id(), &request).await.unwrap();
-    let cut = answer.cut.as_ref().unwrap().to_string();
-    (csv(answer), cut)
+    let read_version = answer.read_version.as_ref().unwrap().to_string();
+    (csv(answer), read_version)
 }
 
 pub(crate) async fn explained(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> Explanation {
@@ -109,10 +109,10 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
                 let query = query(&scene.table, bounds);
                 let found = asked(&query, scene, what, &words).await;
                 assert_eq!(found, asked(&query, scene, what, &of_all).await, "{words:?}");
-                let (found, cut) = found;
+                let (found, read_version) = found;
                 rows += found.lines().count() - 1;
-                // The cut of an answer about one key is one of all keys.
-                let again = Words { cut: Some(&cut), as_of: None, ..of_all.clone() };
+                // The read version of an answer about one key is one of all keys.
+                let again = Words { read_version: Some(&read_version), as_of: None, ..of_all.clone() };
                 assert_eq!(asked(&query, scene, what, &again).await.0, found);
                 let again = Words { filter: Some(filter), ..again };
                 assert_eq!(asked(&query, scene, what, &again).await.0, found);

@@ -6,8 +6,8 @@ use event::{Clock, Kind};
 use ingest::{Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     audit::{Author, by},
-    key::Trail,
-    rolled,
+    key::AuditLog,
+    rollup_vintage,
 };
 use projector::rebuild::{Pace, rebuild};
 use query::{AuditRequest, AuditWords, Request, Source, What, Words};
@@ -22,7 +22,7 @@ on_both_engines!(
     World::on:
     an_imported_history_keeps_its_vintages,
     what_is_stated_never_overtakes_what_was_seen,
-    a_cut_outlives_what_is_stated_later,
+    a_read_version_outlives_what_is_stated_later,
     what_cannot_have_been_known_is_refused,
 );
 
@@ -74,24 +74,28 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     const SEEN: &str = "2026-06-02";
     let scene = Scene::new(world).await;
     scene.world.set_lanes(scene.id(), 4).await;
-    // The predictions of another day were appended on time, and its stages have no outcome.
+    // The predictions of another day were appended on time, and its vintages have no outcome.
     scene.append(Kind::Predictions, predictions(SEEN), "2026-06-02T02:00:00Z").await.unwrap();
     scene.project().await;
-    assert_eq!(scene.keep_stages(at("2026-06-12T00:00:00Z")).await.stages, 5);
+    assert_eq!(scene.keep_vintages(at("2026-06-12T00:00:00Z")).await.vintages, 5);
     state(&scene, Kind::Predictions, predictions(DAY), "2026-06-01T02:00:00Z").await.unwrap();
     for (day, known_at) in [(DAY, "2026-06-11T00:00:00Z"), (SEEN, "2026-06-05T00:00:00Z")] {
         let receipt = state(&scene, Kind::Outcomes, outcomes(day), known_at).await.unwrap();
         assert_eq!((receipt.appended, receipt.known_later), (8, None));
     }
     scene.project().await;
-    assert_eq!(scene.keep_stages(at(NOW)).await.stages, 0, "no stage is decided while more may be stated");
+    assert_eq!(
+        scene.keep_vintages(at(NOW)).await.vintages,
+        0,
+        "no vintage is decided while more may be stated"
+    );
     // Nor is an earlier decision revoked, as if a clock had been ahead.
     let seen = SEEN.parse().unwrap();
-    let kept = rolled::last_age(&*scene.table, scene.id(), seen).await.unwrap();
+    let kept = rollup_vintage::last_age(&*scene.table, scene.id(), seen).await.unwrap();
     let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at(NOW)) };
     rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
     assert!(kept.is_some());
-    assert_eq!(rolled::last_age(&*scene.table, scene.id(), seen).await.unwrap(), kept);
+    assert_eq!(rollup_vintage::last_age(&*scene.table, scene.id(), seen).await.unwrap(), kept);
     let (none, warnings) = labelled(&scene, DAY, "2026-06-01T01:30:00Z", NOW).await;
     assert_eq!((none.as_str(), warnings.len()), ("", 0));
     let (before, warnings) = labelled(&scene, DAY, "2026-06-10T23:59:59Z", NOW).await;
@@ -109,7 +113,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     assert_eq!(appended, ["2026-06-11T00:00:00Z"; 8].join(" "));
     assert_told(&scene).await;
     scene.assert_verified().await;
-    // Before the events expire, the stages are made of all stated events.
+    // Before the events expire, the vintages are made of all stated events.
     scene.world.catalog.set_retention(scene.id(), Some(10), at(NOW)).await.unwrap();
     let later = "2026-07-10T00:00:00Z";
     scene.expire(at("2026-07-09T00:00:00Z")).await;
@@ -131,8 +135,8 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
 async fn assert_told(scene: &Scene) {
     let words = AuditWords { from: Some(DAY), to: Some("2026-06-28"), ..AuditWords::default() };
     let request = AuditRequest::parse(&words, at(NOW)).unwrap();
-    let trail = Trail::Workspace(scene.id().clone());
-    let told = csv(scene.query(at(NOW)).audit(&trail, &request).await.unwrap().0);
+    let audit_log = AuditLog::Workspace(scene.id().clone());
+    let told = csv(scene.query(at(NOW)).audit(&audit_log, &request).await.unwrap().0);
     let of_outcomes = |line: &&str| line.contains("append.outcomes") && line.contains(DAY);
     let lines: Vec<&str> = told.lines().filter(of_outcomes).collect();
     assert!(!lines.is_empty(), "{told}");
@@ -156,7 +160,7 @@ async fn what_is_stated_never_overtakes_what_was_seen(world: World) {
     assert_eq!(labelled(&scene, DAY, "2026-06-04T00:00:00Z", NOW).await.0, "8,0");
 }
 
-async fn a_cut_outlives_what_is_stated_later(world: World) {
+async fn a_read_version_outlives_what_is_stated_later(world: World) {
     let scene = Scene::new(world).await;
     state(&scene, Kind::Predictions, predictions(DAY), "2026-06-01T02:00:00Z").await.unwrap();
     let as_of = words(DAY, "predictions,labelled", Some("2026-06-15T00:00:00Z"));
@@ -166,9 +170,9 @@ async fn a_cut_outlives_what_is_stated_later(world: World) {
         query.run(scene.id(), &request).await.unwrap()
     };
     let first = run(&as_of).await;
-    let cut = first.cut.clone().unwrap().to_string();
+    let read_version = first.read_version.clone().unwrap().to_string();
     state(&scene, Kind::Outcomes, outcomes(DAY), "2026-06-11T00:00:00Z").await.unwrap();
-    let again = Words { as_of: None, cut: Some(&cut), ..as_of };
+    let again = Words { as_of: None, read_version: Some(&read_version), ..as_of };
     assert_eq!(csv(run(&again).await), csv(first));
     assert!(csv(run(&as_of).await).contains("8,8"), "the instant itself knows what was stated since");
 }

@@ -3,7 +3,7 @@
 use catalog::PrimaryMetric;
 use event::{Kind, Task};
 use fold::evaluation::Record;
-use query::{BoardWords, Request, What, Words};
+use query::{LeaderboardWords, Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -14,7 +14,7 @@ use tests::{
 
 on_both_engines!(
     World::on:
-    window_ranks_releases_by_any_figure,
+    window_ranks_releases_by_any_metric,
     the_leaderboard_of_a_day_reads_one_evaluation,
     a_release_is_read_with_its_record,
     leaderboard_is_one_query_of_sparse_index,
@@ -34,7 +34,7 @@ async fn judged(world: World) -> Scene {
     let primary = PrimaryMetric::parse(Some("brier"), None).unwrap();
     let set = scene.world.catalog.change_settings(scene.id(), |settings| {
         settings.primary_metric.clone_from(&primary);
-        settings.board_min_n = Some(1);
+        settings.leaderboard_min_n = Some(1);
     });
     set.await.unwrap();
     scene.project().await;
@@ -114,17 +114,17 @@ async fn values_of_any_size_are_ranked(world: World) {
         let primary = PrimaryMetric::parse(Some("mae"), Some(direction)).unwrap();
         let set = catalog.change_settings(scene.id(), |settings| {
             settings.primary_metric.clone_from(&primary);
-            settings.board_min_n = Some(1);
+            settings.leaderboard_min_n = Some(1);
         });
         set.await.unwrap();
         scene.project().await;
-        let board = catalog.leaderboard(scene.id(), 10).await.unwrap();
-        let board = board.into_iter().map(|one| (one.release, one.ranked.unwrap().value));
+        let leaderboard = catalog.leaderboard(scene.id(), 10).await.unwrap();
+        let leaderboard = leaderboard.into_iter().map(|one| (one.release, one.ranked.unwrap().value));
         let mut expected = errors.map(|(name, error)| (name.to_owned(), error));
         if direction == "max" {
             expected.reverse();
         }
-        assert_eq!(board.collect::<Vec<_>>(), expected, "{direction}");
+        assert_eq!(leaderboard.collect::<Vec<_>>(), expected, "{direction}");
     }
 }
 
@@ -132,31 +132,31 @@ async fn values_of_any_size_are_ranked(world: World) {
 async fn leaderboard_is_one_query_of_sparse_index(world: World) {
     let scene = judged(world).await;
     let (catalog, workspace) = (scene.world.catalog.clone(), &scene.workspace);
-    let board = async |limit| {
+    let leaderboard = async |limit| {
         let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), limit)).await;
         assert_eq!(cost(reads), (0, 1), "exactly one query");
         let ranked = ranked.unwrap();
-        assert_eq!(reads.items, ranked.len() as u64, "of nothing but what is on the board");
+        assert_eq!(reads.items, ranked.len() as u64, "of nothing but what is on the leaderboard");
         ranked.into_iter().map(|one| (one.release, one.ranked.unwrap())).collect::<Vec<_>>()
     };
-    assert_eq!(board(10).await, [], "nothing is live");
+    assert_eq!(leaderboard(10).await, [], "nothing is live");
     let now = at("2026-06-05T00:00:00Z");
     scene.ingest(now).promote(workspace, "v1", "production", None).await.unwrap();
     scene.ingest(now).promote(workspace, "v2", "staging", None).await.unwrap();
     scene.project().await;
-    let names = |board: &[(String, catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
-        board.iter().map(|(name, of)| (name.clone(), of.environments.clone())).collect()
+    let names = |leaderboard: &[(String, catalog::Ranked)]| -> Vec<(String, Vec<String>)> {
+        leaderboard.iter().map(|(name, of)| (name.clone(), of.environments.clone())).collect()
     };
     let both =
         [("v2".to_owned(), vec!["staging".to_owned()]), ("v1".to_owned(), vec!["production".to_owned()])];
-    assert_eq!(names(&board(10).await), both);
-    assert_eq!(names(&board(1).await), both[..1]);
+    assert_eq!(names(&leaderboard(10).await), both);
+    assert_eq!(names(&leaderboard(1).await), both[..1]);
     // The other day is judged: the latest counts, and other attributes of the release stay.
     let release = || async { catalog.page(scene.id()).await.unwrap().releases };
     let before = release().await;
     scene.judge("2026-06-02").await;
     scene.project().await;
-    let days: Vec<_> = board(10).await.iter().map(|(_, of)| of.day.to_string()).collect();
+    let days: Vec<_> = leaderboard(10).await.iter().map(|(_, of)| of.day.to_string()).collect();
     assert_eq!(days, ["2026-06-02"; 2]);
     assert_eq!(release().await, before);
     // By accuracy they are equal, by a metric without values there is none; a retired release is gone.
@@ -168,20 +168,20 @@ async fn leaderboard_is_one_query_of_sparse_index(world: World) {
         scene.project().await;
     };
     set(Some("accuracy")).await;
-    assert!(board(10).await.iter().all(|(_, of)| of.value == 1.0 && of.metric == "accuracy"));
+    assert!(leaderboard(10).await.iter().all(|(_, of)| of.value == 1.0 && of.metric == "accuracy"));
     scene.ingest(now.plus_seconds(60)).retire(workspace, "v2", None, None).await.unwrap();
     scene.project().await;
-    assert_eq!(names(&board(10).await), both[1..]);
+    assert_eq!(names(&leaderboard(10).await), both[1..]);
     set(Some("rmse")).await;
-    assert_eq!(board(10).await, []);
+    assert_eq!(leaderboard(10).await, []);
     set(Some("brier")).await;
-    assert_eq!(board(10).await.len(), 1);
+    assert_eq!(leaderboard(10).await.len(), 1);
     let query = scene.query(now);
     let (shown, reads) = scene.world.reads(query.leaderboard(scene.id(), 10)).await;
     assert_eq!(cost(reads), (1, 1), "one query, and a read of the model");
     assert_eq!(shown.unwrap()[0].model, "m");
     set(None).await;
-    assert_eq!(board(10).await, []);
+    assert_eq!(leaderboard(10).await, []);
 }
 
 /// Access pattern C1.
@@ -218,7 +218,7 @@ async fn single_hit_does_not_outrank_many_judged_days(world: World) {
         scene.ingest(now).promote(&scene.workspace, release, "production", None).await.unwrap();
     }
     scene.project().await;
-    let board = async || {
+    let leaderboard = async || {
         let (ranked, reads) = scene.world.reads(catalog.leaderboard(scene.id(), 10)).await;
         assert_eq!(cost(reads), (0, 1), "exactly one query");
         let of = |one: catalog::RankedRelease| {
@@ -228,20 +228,20 @@ async fn single_hit_does_not_outrank_many_judged_days(world: World) {
         ranked.unwrap().into_iter().map(of).collect::<Vec<_>>()
     };
     let v1 = |days| ("v1".to_owned(), true, 100 * days, days, 0.9);
-    assert_eq!(board().await, [v1(7), ("lucky".to_owned(), false, 1, 1, 1.0)]);
+    assert_eq!(leaderboard().await, [v1(7), ("lucky".to_owned(), false, 1, 1, 1.0)]);
     let day = scene.query(now).leaderboard_of(scene.id(), "2026-06-09".parse().unwrap(), 10).await.unwrap().1;
     let day: Vec<_> = day.iter().map(|place| (place.release.as_str(), place.is_ranked, place.n)).collect();
     assert_eq!(day, [("v1", true, 100), ("lucky", false, 1)]);
     // With other settings.
     let set = async |days, least| {
         let change = catalog.change_settings(scene.id(), |settings| {
-            (settings.board_days, settings.board_min_n) = (Some(days), Some(least));
+            (settings.leaderboard_days, settings.leaderboard_min_n) = (Some(days), Some(least));
         });
         change.await.map(|_| ())
     };
     set(9, 1).await.unwrap();
     scene.project().await;
-    assert_eq!(board().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
+    assert_eq!(leaderboard().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
     assert!(set(32, 1).await.unwrap_err().to_string().contains("1 to 31 days"));
 }
 
@@ -268,12 +268,12 @@ async fn late_labels_are_ranked_after_a_delay(world: World) {
     let ranked = async |delay: Option<u32>, now: &str| {
         let change = catalog.change_settings(scene.id(), |settings| {
             settings.primary_metric.clone_from(&primary);
-            (settings.board_min_n, settings.board_delay) = (Some(1), delay);
+            (settings.leaderboard_min_n, settings.leaderboard_delay) = (Some(1), delay);
         });
         change.await.unwrap();
         catalog.rank_by_settings(scene.id(), at(now)).await;
-        let board = catalog.leaderboard(scene.id(), 10).await.unwrap();
-        board
+        let leaderboard = catalog.leaderboard(scene.id(), 10).await.unwrap();
+        leaderboard
             .into_iter()
             .map(|one| one.ranked.unwrap())
             .map(|one| (one.day.to_string(), one.n, one.value))
@@ -285,7 +285,7 @@ async fn late_labels_are_ranked_after_a_delay(world: World) {
     assert_eq!(ranked(Some(90), NOW).await, []);
 }
 
-async fn window_ranks_releases_by_any_figure(world: World) {
+async fn window_ranks_releases_by_any_metric(world: World) {
     let scene = Scene::new(world).await;
     for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {
         scene.predict_many(day, "v1", 9, "2026-06-04T12:00:00Z").await;
@@ -295,10 +295,16 @@ async fn window_ranks_releases_by_any_figure(world: World) {
     scene.predict_many("2026-06-03", "v2", 1, "2026-06-04T12:00:00Z").await;
     scene.project().await;
     let query = scene.query(at(NOW));
-    let words_of_window = BoardWords { from: "2026-06-01", to: "2026-06-03", ..BoardWords::default() };
-    let words =
-        |figure, min_n| BoardWords { from: "2026-06-01", to: "2026-06-03", figure, min_n, ..words_of_window };
-    let places = async |words: BoardWords<'_>| -> Vec<(String, u64, bool)> {
+    let words_of_window =
+        LeaderboardWords { from: "2026-06-01", to: "2026-06-03", ..LeaderboardWords::default() };
+    let words = |metric, min_n| LeaderboardWords {
+        from: "2026-06-01",
+        to: "2026-06-03",
+        metric,
+        min_n,
+        ..words_of_window
+    };
+    let places = async |words: LeaderboardWords<'_>| -> Vec<(String, u64, bool)> {
         let (_, places) = query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap();
         places.into_iter().map(|place| (place.release, place.n, place.is_ranked)).collect()
     };
@@ -319,17 +325,17 @@ async fn window_ranks_releases_by_any_figure(world: World) {
     let request = Request::parse(What::Evaluations, &words_of_all).unwrap();
     let frame = query.run(scene.id(), &request).await.unwrap().frame.clone();
     assert_eq!(frame.column("auc").unwrap().f64().unwrap().get(0), Some(found[0].value));
-    let fails = async |words: BoardWords<'_>| {
+    let fails = async |words: LeaderboardWords<'_>| {
         query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap_err().to_string()
     };
-    let unset = "the workspace has no primary metric to rank by; name a figure";
+    let unset = "the workspace has no primary metric to rank by; name a metric";
     assert_eq!(fails(words(None, None)).await, unset);
     // As of an instant before anything was posted, and after it.
-    let early = BoardWords { as_of: Some("2026-06-04"), ..brier(1) };
+    let early = LeaderboardWords { as_of: Some("2026-06-04"), ..brier(1) };
     assert_eq!(places(early).await, []);
-    let late = BoardWords { as_of: Some("2026-06-05"), ..brier(1) };
+    let late = LeaderboardWords { as_of: Some("2026-06-05"), ..brier(1) };
     assert_eq!(places(late).await, places(brier(1)).await);
-    assert!(fails(BoardWords { as_of: Some("noon"), ..brier(1) }).await.starts_with("as-of: "));
-    let live = BoardWords { environment: Some("production"), ..brier(1) };
+    assert!(fails(LeaderboardWords { as_of: Some("noon"), ..brier(1) }).await.starts_with("as-of: "));
+    let live = LeaderboardWords { environment: Some("production"), ..brier(1) };
     assert_eq!(fails(live).await, "there is no environment `production`; there is none yet");
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use event::{Clock, ErrorKind, Kind};
 use log::{
     key::{self, LogId},
-    staged,
+    vintage,
 };
 use projector::{
     WorkspaceDay,
     dlq::{self, DeadLetter, Refused, Stopped},
     rebuild::{Pace, rebuild},
-    stages::{self, Made},
+    vintages::{self, Made},
 };
 use query::{Bounds, Query, Request, Sql, What, Words};
 use serde_json::json;
@@ -30,13 +30,13 @@ on_both_engines!(
     each_age_says_what_was_known_then,
     later_events_change_no_reached_age,
     evaluations_that_are_kept_count_as_held,
-    stages_answer_from_one_range_without_events,
+    vintages_answer_from_one_range_without_events,
     known_state_is_kept_despite_late_folding,
-    a_rebuild_and_a_replay_change_no_stage,
+    a_rebuild_and_a_replay_change_no_vintage,
     import_of_old_days_leaves_ages_unknown,
-    a_definition_of_later_changes_no_stage,
-    what_was_skipped_is_named_by_the_stage,
-    stage_stays_valid_after_skipping_its_segment,
+    a_definition_of_later_changes_no_vintage,
+    what_was_skipped_is_named_by_the_vintage,
+    vintage_stays_valid_after_skipping_its_segment,
 );
 
 const FROM: &str = "2026-05-01";
@@ -73,17 +73,17 @@ async fn rows(scene: &Scene, query: &Query, what: What, words: &Words<'_>) -> Ve
 }
 
 async fn each_age_says_what_was_known_then(world: World) {
-    let (scene, figures) = (scene(world).await, "day,release,labelled,accuracy,auc,unmatched");
+    let (scene, metrics) = (scene(world).await, "day,release,labelled,accuracy,auc,orphaned");
     scene.project().await;
     let query = scene.query(at(LATER));
-    let staged =
-        rows(&scene, &query, What::Maturity, &words("at,day,release,labelled,accuracy,auc,unmatched")).await;
-    assert_eq!(staged.len(), 8 + 4, "{staged:?}");
-    for row in &staged {
+    let vintage =
+        rows(&scene, &query, What::Maturity, &words("at,day,release,labelled,accuracy,auc,orphaned")).await;
+    assert_eq!(vintage.len(), 8 + 4, "{vintage:?}");
+    for row in &vintage {
         let (instant, of_row) = row.split_once(',').unwrap();
         let day = &of_row[..10];
         let as_of = (!instant.is_empty()).then_some(instant);
-        let then = Words { from: day, to: day, as_of, ..words(figures) };
+        let then = Words { from: day, to: day, as_of, ..words(metrics) };
         assert_eq!(rows(&scene, &query, What::Evaluations, &then).await, [of_row], "as of {instant}");
     }
 }
@@ -92,13 +92,13 @@ async fn later_events_change_no_reached_age(world: World) {
     let scene = scene(world).await;
     let request = Request::parse(What::Maturity, &words("day,age,labelled,completeness")).unwrap();
     let then = scene.query(at(LATER)).run(scene.id(), &request).await.unwrap();
-    let (cut, before) = (then.cut.clone().unwrap().to_string(), csv(then));
+    let (read_version, before) = (then.read_version.clone().unwrap().to_string(), csv(then));
     scene.observe_many(TO, "1", 20, "2026-06-24T12:00:00Z").await;
     predict(&scene, TO, 25, "2026-06-24T12:00:00Z").await;
     let later = scene.query(at("2026-06-25T12:00:00Z"));
     let now = later.run(scene.id(), &request).await.unwrap();
     assert_ne!(csv(now), before);
-    let again = Words { cut: Some(&cut), ..words("day,age,labelled,completeness") };
+    let again = Words { read_version: Some(&read_version), ..words("day,age,labelled,completeness") };
     let again = later.run(scene.id(), &Request::parse(What::Maturity, &again).unwrap()).await.unwrap();
     assert_eq!(csv(again), before);
     let as_of = Words { as_of: Some(LATER), ..words("day,age,labelled,completeness") };
@@ -158,13 +158,13 @@ async fn matured(scene: &Scene, words: &Words<'_>, now: &str) -> (Vec<String>, O
     (csv(answer).lines().map(str::to_owned).collect(), source)
 }
 
-async fn stages_answer_from_one_range_without_events(world: World) {
+async fn vintages_answer_from_one_range_without_events(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     let now = "2026-06-18T12:00:00Z";
     let (computed, source) = matured(&scene, &june(), now).await;
     assert_eq!((computed.len(), source), (1 + 7 + 2 * 6, Some(query::Source::Events)));
-    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 6 + 5, rollups: 6 + 5, waiting: 0 });
+    assert_eq!(scene.keep_vintages(at(now)).await, Made { vintages: 6 + 5, rollups: 6 + 5, waiting: 0 });
     let (stored, source) = matured(&scene, &june(), now).await;
     assert_eq!((&stored, source), (&computed, Some(query::Source::Stored)));
     let recorded = Recorded::new(scene.world.table());
@@ -177,8 +177,8 @@ async fn stages_answer_from_one_range_without_events(world: World) {
         let request = Request::parse(What::Maturity, words).unwrap();
         let query = scene.query(at(now));
         let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
-        assert!(answer.unwrap().cut.is_none());
-        // The stages, and the evaluations with the rollups beside them; three more for expired days and the existing releases.
+        assert!(answer.unwrap().read_version.is_none());
+        // The vintages, and the evaluations with the rollups beside them; three more for expired days and the existing releases.
         assert!(reads.queries <= 2 + 3 && reads.items < 80, "{reads:?}");
     }
     let mature = Words { mature: Some("0.5"), ..june() };
@@ -189,7 +189,7 @@ async fn stages_answer_from_one_range_without_events(world: World) {
     for words in [Words { threshold: Some("0.3"), ..june() }, Words { as_of: Some(now), ..june() }] {
         assert_eq!(matured(&scene, &words, now).await.1, Some(query::Source::Events));
     }
-    // An age reached since appears once it is kept; a day without stages is computed, and all others with it.
+    // An age reached since appears once it is kept; a day without vintages is computed, and all others with it.
     let (later, source) = matured(&scene, &june(), "2026-06-25T12:00:00Z").await;
     assert_eq!((later, source), (stored, Some(query::Source::Stored)));
     scene.observe_many("2026-06-05", "1", 1, "2026-06-05T12:00:00Z").await;
@@ -201,13 +201,13 @@ async fn stages_answer_from_one_range_without_events(world: World) {
 async fn known_state_is_kept_despite_late_folding(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
-    // One stage is made at each age, in time; the other one long after.
+    // One vintage is made at each age, in time; the other one long after.
     let all =
         ["2026-06-02T01:00:29Z", "2026-06-02T01:00:31Z", "2026-06-09T00:10:00Z", "2026-06-18T12:00:00Z"];
     let mut made = Vec::new();
     for now in all {
-        made.push(scene.keep_stages(at(now)).await.stages);
-        assert_eq!(scene.keep_stages(at(now)).await, Made::default(), "nothing is made twice");
+        made.push(scene.keep_vintages(at(now)).await.vintages);
+        assert_eq!(scene.keep_vintages(at(now)).await, Made::default(), "nothing is made twice");
     }
     assert_eq!(made, [0, 1, 4, 1 + 5]);
     let (stored, _) = matured(&scene, &june(), all[3]).await;
@@ -222,50 +222,50 @@ async fn known_state_is_kept_despite_late_folding(world: World) {
     predict(&scene, &today.day().to_string(), 3, &today.to_string()).await;
     let make = async |day| {
         let day = WorkspaceDay { workspace: scene.id().clone(), day };
-        stages::make_day(&*scene.table, &day, ahead).await.unwrap().stages
+        vintages::make_day(&*scene.table, &day, ahead).await.unwrap().vintages
     };
     assert_eq!((make(today.day()).await, make(past).await), (0, 7));
 }
 
-async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
+async fn a_rebuild_and_a_replay_change_no_vintage(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     let now = at("2026-06-18T12:00:00Z");
-    scene.keep_stages(now).await;
+    scene.keep_vintages(now).await;
     let (from, to) = ("2026-06-01".parse().unwrap(), "2026-06-10".parse().unwrap());
-    let before = staged::between(&*scene.table, scene.id(), from, to).await.unwrap();
+    let before = vintage::between(&*scene.table, scene.id(), from, to).await.unwrap();
     assert_eq!(before[&from].len(), 6);
     let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
     rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
     // Repeated outcomes of before, and new ones, long after.
     scene.observe_many("2026-06-01", "1", 9, "2026-06-18T12:00:00Z").await;
     scene.observe_many("2026-06-01", "other", 10, "2026-06-18T13:00:00Z").await;
-    assert_eq!(scene.keep_stages(now.plus_seconds(7_200)).await, Made::default());
-    let after = staged::between(&*scene.table, scene.id(), from, to).await.unwrap();
+    assert_eq!(scene.keep_vintages(now.plus_seconds(7_200)).await, Made::default());
+    let after = vintage::between(&*scene.table, scene.id(), from, to).await.unwrap();
     assert_eq!(after, before);
     let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
-    assert_eq!((report.faults, report.stages), (Vec::<String>::new(), 11));
+    assert_eq!((report.faults, report.vintages), (Vec::<String>::new(), 11));
 
-    // Verification finds a stage with other content, and one of other segments.
-    let key = key::stage(scene.id(), from, 24);
+    // Verification finds a vintage with other content, and one of other segments.
+    let key = key::vintage(scene.id(), from, 24);
     let item = scene.table.get(&key).await.unwrap().unwrap();
     let wrong = item.text("state").unwrap().replace("\"labelled\":6", "\"labelled\":5");
     scene.table.put(item.clone().with("state", wrong), Condition::Exists).await.unwrap();
-    let later = scene.table.get(&key::stage(scene.id(), from, 336)).await.unwrap().unwrap();
-    let moved = Item { key: key::stage(scene.id(), from, 72), ..later };
+    let later = scene.table.get(&key::vintage(scene.id(), from, 336)).await.unwrap().unwrap();
+    let moved = Item { key: key::vintage(scene.id(), from, 72), ..later };
     scene.table.put(moved, Condition::Exists).await.unwrap();
     let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
     assert_eq!(
         report.faults,
         [
-            "2026-06-01: its stage of 1d is not what its predictions and outcomes give",
-            "2026-06-01: its stage of 3d is not of what had been appended by then; `almanac rebuild` makes it again",
+            "2026-06-01: its vintage of 1d is not what its predictions and outcomes give",
+            "2026-06-01: its vintage of 3d is not of what had been appended by then; `almanac rebuild` makes it again",
         ]
     );
-    // A rebuild replaces a wrong stage.
+    // A rebuild replaces a wrong vintage.
     scene.table.put(item, Condition::Exists).await.unwrap();
     rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
-    assert_eq!(staged::between(&*scene.table, scene.id(), from, to).await.unwrap(), before);
+    assert_eq!(vintage::between(&*scene.table, scene.id(), from, to).await.unwrap(), before);
     scene.assert_verified().await;
 }
 
@@ -277,29 +277,29 @@ async fn import_of_old_days_leaves_ages_unknown(world: World) {
     }
     scene.project().await;
     let now = "2026-06-18T13:00:00Z";
-    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, rollups: 2, waiting: 0 });
+    assert_eq!(scene.keep_vintages(at(now)).await, Made { vintages: 2, rollups: 2, waiting: 0 });
     let columns = Some("day,age,labelled,completeness");
     let words = Words { from: "2026-05-01", to: "2026-05-02", columns, ..june() };
     let (rows, source) = matured(&scene, &words, now).await;
     assert_eq!(rows[1..], ["2026-05-01,latest,4,1.0", "2026-05-02,latest,4,1.0"]);
     assert_eq!(source, Some(query::Source::Stored));
-    // Days whose first instant is long past get no stages: replayed months are appended by another clock.
+    // Days whose first instant is long past get no vintages: replayed months are appended by another clock.
     for day in ["2026-01-05", "2026-03-01"] {
         predict(&scene, day, 4, &format!("{day}T12:00:00Z")).await;
         let day = WorkspaceDay { workspace: scene.id().clone(), day: day.parse().unwrap() };
-        assert_eq!(stages::make_day(&*scene.table, &day, at(now)).await.unwrap(), Made::default());
+        assert_eq!(vintages::make_day(&*scene.table, &day, at(now)).await.unwrap(), Made::default());
     }
     scene.project().await;
     scene.assert_verified().await;
 }
 
-async fn a_definition_of_later_changes_no_stage(world: World) {
+async fn a_definition_of_later_changes_no_vintage(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
     let now = "2026-06-18T12:00:00Z";
     scene.define("v1", "other", "2026-06-01", "2026-06-05T12:00:00Z").await;
     scene.project().await;
-    scene.keep_stages(at(now)).await;
+    scene.keep_vintages(at(now)).await;
     let words = Words { columns: Some("day,age,release,labelled,positive_label,accuracy"), ..june() };
     let (stored, source) = matured(&scene, &words, now).await;
     assert_eq!(source, Some(query::Source::Stored));
@@ -323,33 +323,33 @@ async fn skip(scene: &Scene, log: &LogId, seq: u64, refused: Refused) {
     dlq::skip(&*scene.table, &letter).await.unwrap();
 }
 
-async fn what_was_skipped_is_named_by_the_stage(world: World) {
+async fn what_was_skipped_is_named_by_the_vintage(world: World) {
     let scene = arriving(world).await;
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
     damage(&scene, &log, 2).await;
     let now = at("2026-06-18T12:00:00Z");
-    // The second segment cannot be read: stages before it are kept, later ones wait.
-    assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, rollups: 1 + 5, waiting: 1 });
+    // The second segment cannot be read: vintages before it are kept, later ones wait.
+    assert_eq!(scene.keep_vintages(now).await, Made { vintages: 1 + 5, rollups: 1 + 5, waiting: 1 });
     scene.project().await;
     skip(&scene, &log, 2, Refused::Rollup).await;
-    assert_eq!(scene.keep_stages(now).await, Made { stages: 5, rollups: 5, waiting: 0 });
-    let stages = staged::between(&*scene.table, scene.id(), log.day, log.day).await.unwrap();
-    let left_out: Vec<usize> = stages[&log.day].values().map(|stage| stage.left_out.len()).collect();
+    assert_eq!(scene.keep_vintages(now).await, Made { vintages: 5, rollups: 5, waiting: 0 });
+    let vintages = vintage::between(&*scene.table, scene.id(), log.day, log.day).await.unwrap();
+    let left_out: Vec<usize> = vintages[&log.day].values().map(|vintage| vintage.left_out.len()).collect();
     // After six hours it was the last one.
     assert_eq!(left_out, [0, 0, 1, 1, 1, 1]);
 }
 
-async fn stage_stays_valid_after_skipping_its_segment(world: World) {
+async fn vintage_stays_valid_after_skipping_its_segment(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
-    assert_eq!(scene.keep_stages(at("2026-06-18T12:00:00Z")).await.stages, 6 + 5);
+    assert_eq!(scene.keep_vintages(at("2026-06-18T12:00:00Z")).await.vintages, 6 + 5);
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
-    // Faults of stages alone: the segments and the current evaluation have faults of their own.
+    // Faults of vintages alone: the segments and the current evaluation have faults of their own.
     let faults = async || {
         let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
-        let of_stage =
-            |fault: String| Some(fault.split_once("its stage of ")?.1.split(':').next()?.to_owned());
-        report.faults.into_iter().filter_map(of_stage).collect::<Vec<_>>()
+        let of_vintage =
+            |fault: String| Some(fault.split_once("its vintage of ")?.1.split(':').next()?.to_owned());
+        report.faults.into_iter().filter_map(of_vintage).collect::<Vec<_>>()
     };
     damage(&scene, &log, 3).await;
     damage(&scene, &log, 4).await;

@@ -47,11 +47,11 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> event::Result<(String, Strin
     asked_of(scene, What::Events(Kind::Predictions), words).await
 }
 
-/// Answer as CSV, and its cut.
+/// Answer as CSV, and its read version.
 async fn asked_of(scene: &Scene, what: What, words: &Words<'_>) -> event::Result<(String, String)> {
     let request = Request::parse(what, words)?;
     let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await?;
-    Ok((csv(&mut answer), answer.cut.unwrap().to_string()))
+    Ok((csv(&mut answer), answer.read_version.unwrap().to_string()))
 }
 
 /// Rows of days of June, without the month.
@@ -92,9 +92,11 @@ async fn each_filter_narrows_events_alone_and_combined(scene: Scene) {
         ),
     ];
     for (words, expected) in cases {
-        let (text, cut) = asked(&scene, &words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        let (text, read_version) =
+            asked(&scene, &words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"));
         assert_eq!(in_short(&text), expected, "{words:?}");
-        let (again, _) = asked(&scene, &Words { cut: Some(&cut), ..words.clone() }).await.unwrap();
+        let (again, _) =
+            asked(&scene, &Words { read_version: Some(&read_version), ..words.clone() }).await.unwrap();
         assert_eq!(again, text, "{words:?}");
         // All columns are there, also those that are only in conditions.
         let (all, _) = asked(&scene, &Words { columns: None, ..words.clone() }).await.unwrap();
@@ -188,9 +190,13 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
     ];
     for (words, expected) in cases {
         let asked = async |words: &Words<'_>| asked_of(&scene, What::Joined, words).await.unwrap();
-        let (text, cut) = asked(&words).await;
+        let (text, read_version) = asked(&words).await;
         assert_eq!(in_short(&text), expected, "{words:?}");
-        assert_eq!(asked(&Words { cut: Some(&cut), ..words.clone() }).await.0, text, "{words:?}");
+        assert_eq!(
+            asked(&Words { read_version: Some(&read_version), ..words.clone() }).await.0,
+            text,
+            "{words:?}"
+        );
         // All columns are there, also those that are only in conditions.
         let (all, _) = asked(&Words { columns: None, ..words.clone() }).await;
         assert!(all.starts_with("day,key,predicted_at,release,score,"), "{all}");
@@ -198,7 +204,7 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
     }
     let refused =
         async |words: Words<'_>| asked_of(&scene, What::Joined, &words).await.unwrap_err().to_string();
-    for (filter, says) in [("outcome_nothing = 1", "outcome_nothing"), ("withdrawn is null", "withdrawn")] {
+    for (filter, says) in [("outcome_nothing = 1", "outcome_nothing"), ("retracted is null", "retracted")] {
         assert!(refused(Words { filter: Some(filter), ..words.clone() }).await.contains(says), "{filter}");
     }
     let of_limit = refused(Words { limit: Some("0"), ..words.clone() }).await;

@@ -36,7 +36,7 @@ async fn paged(
         Format::Csv.write(&mut answer.frame, &mut text)?;
         let more = String::from_utf8(text).unwrap();
         let more: Vec<String> = more.lines().skip(1).map(str::to_owned).collect();
-        assert!(!more.is_empty() && answer.cut.is_some() && answer.warnings.is_empty());
+        assert!(!more.is_empty() && answer.read_version.is_some() && answer.warnings.is_empty());
         rows.extend(more);
         pages += 1;
         let Some(end) = next else { return Ok((rows, pages)) };
@@ -130,7 +130,7 @@ async fn a_page_of_another_request_is_refused(scene: Scene) {
         scene.world.catalog.ensure_workspace("credit/other", at("2026-06-01T00:00:00Z")).await.unwrap();
     let request = Request::parse(PREDICTIONS, &words).unwrap();
     let error = service.page(other.id(), &request, &next).await.unwrap_err();
-    assert!(error.to_string().contains("the cut is of the workspace"), "{error}");
+    assert!(error.to_string().contains("the read version is of the workspace"), "{error}");
 }
 
 async fn a_large_day_is_paged_in_little_memory(scene: Scene) {

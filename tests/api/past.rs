@@ -27,11 +27,11 @@ async fn deleting_a_release_keeps_past_answers(world: World) {
     scene.observe_many("2026-06-01", "1", 8, "2026-06-04T12:00:00Z").await;
     scene.project().await;
     let then = Some("2026-06-05T00:00:00Z");
-    let before = (scene.figures(None).await, scene.figures(then).await);
+    let before = (scene.metrics(None).await, scene.metrics(then).await);
     assert_eq!(before.0, before.1);
     scene.delete_release("v1").await;
     scene.world.catalog.ensure_model(scene.id(), "n", &Task::Regression, at(NOW)).await.unwrap();
-    assert_eq!((scene.figures(None).await, scene.figures(then).await), before, "deleted");
+    assert_eq!((scene.metrics(None).await, scene.metrics(then).await), before, "deleted");
     scene.assert_verified().await;
     let refused = scene.register("v1", "n").await.unwrap_err();
     assert!(refused.is_conflict() && refused.to_string().contains("stays with the model"), "{refused}");
@@ -43,21 +43,21 @@ async fn deleting_a_release_keeps_past_answers(world: World) {
     scene.register("v1", "m").await.unwrap();
     scene.predict_many("2026-06-02", "v1", 2, "2026-06-06T12:00:00Z").await;
     scene.project().await;
-    assert!(scene.figures(None).await.contains("v1"));
-    assert_eq!(scene.figures(then).await, before.1, "registered again");
+    assert!(scene.metrics(None).await.contains("v1"));
+    assert_eq!(scene.metrics(then).await, before.1, "registered again");
     // The model goes with all its releases.
     let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
     let model = EntityId::Model(scene.id().clone(), model);
-    let now_before = scene.figures(None).await;
+    let now_before = scene.metrics(None).await;
     scene.world.catalog.change(&model, &Patch::archive(true), None, at(NOW)).await.unwrap();
     scene.world.catalog.delete(&model, None, at(NOW)).await.unwrap();
-    assert_eq!((scene.figures(None).await, scene.figures(then).await), (now_before, before.1.clone()));
+    assert_eq!((scene.metrics(None).await, scene.metrics(then).await), (now_before, before.1.clone()));
     scene.assert_verified().await;
     scene.project().await;
     // A model of the same name is another one.
     scene.world.catalog.ensure_model(scene.id(), "m", &Task::Multiclass, at(NOW)).await.unwrap();
     assert!(scene.register("v1", "m").await.unwrap_err().is_conflict());
-    assert_eq!(scene.figures(then).await, before.1);
+    assert_eq!(scene.metrics(then).await, before.1);
     scene.assert_verified().await;
 }
 
@@ -168,7 +168,7 @@ async fn catalog_changes_never_alter_past_answers(world: World) {
             scene.assert_verified().await;
         }
         let then = hour.plus_seconds(60).to_string();
-        answers.push((then.clone(), scene.figures(Some(&then)).await));
+        answers.push((then.clone(), scene.metrics(Some(&then)).await));
         for day in days {
             assert_defined(&scene, day.parse().unwrap(), &firsts, &said, round).await;
         }
@@ -176,7 +176,7 @@ async fn catalog_changes_never_alter_past_answers(world: World) {
     scene.project().await;
     scene.assert_verified().await;
     for (then, answer) in answers {
-        assert_eq!(scene.figures(Some(&then)).await, answer, "as of {then}");
+        assert_eq!(scene.metrics(Some(&then)).await, answer, "as of {then}");
     }
-    assert_eq!(scene.figures(None).await, scene.figures(Some(NOW)).await);
+    assert_eq!(scene.metrics(None).await, scene.metrics(Some(NOW)).await);
 }

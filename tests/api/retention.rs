@@ -34,7 +34,7 @@ on_both_engines!(
     the_time_of_another_table_holds_nothing_up,
     items_of_reviews_come_back_with_their_days,
     new_retention_expires_old_days_in_steps,
-    expired_day_keeps_figures_of_its_ages,
+    expired_day_keeps_metrics_of_its_ages,
     settings_never_lag_behind_a_raised_layout,
     interrupted_expiry_loses_sight_of_no_lane,
 );
@@ -321,7 +321,7 @@ async fn judge_late(scene: &Scene) {
 }
 
 /// Access pattern D5. The states of a day at the ages it had reached stay when its events go.
-async fn expired_day_keeps_figures_of_its_ages(world: World) {
+async fn expired_day_keeps_metrics_of_its_ages(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     judge_late(&scene).await;
@@ -341,10 +341,10 @@ async fn expired_day_keeps_figures_of_its_ages(world: World) {
     let mut before = Vec::new();
     for as_of in instants {
         let answer = ask(as_of).await.unwrap();
-        assert!(answer.cut.is_some() && answer.warnings.is_empty());
+        assert!(answer.read_version.is_some() && answer.warnings.is_empty());
         before.push(csv(answer));
     }
-    // They expire before any stage was made: the first day at the age of seven days, its retention.
+    // They expire before any vintage was made: the first day at the age of seven days, its retention.
     catalog.set_retention(&id, Some(7), at("2026-06-09T00:00:00Z")).await.unwrap();
     assert_eq!(scene.expire(at("2026-06-10T00:00:00Z")).await, Deleted::default());
     assert_eq!(scene.expire(at("2026-06-10T01:00:00Z")).await, Deleted { days: 1, segments: 4, waiting: 0 });
@@ -361,7 +361,11 @@ async fn expired_day_keeps_figures_of_its_ages(world: World) {
     ];
     for ((as_of, before), expected) in instants.into_iter().zip(&before).zip(expected) {
         let answer = ask(as_of).await.unwrap();
-        assert_eq!((answer.cut.is_none(), &answer.warnings), (true, &Vec::from_iter(expected)), "{as_of}");
+        assert_eq!(
+            (answer.read_version.is_none(), &answer.warnings),
+            (true, &Vec::from_iter(expected)),
+            "{as_of}"
+        );
         assert_eq!(answer.as_of.map(|at| at.to_string()).as_deref(), Some(as_of));
         assert_eq!(&csv(answer), before, "as of {as_of}");
     }
@@ -377,16 +381,16 @@ async fn expired_day_keeps_figures_of_its_ages(world: World) {
     let request = Request::parse(What::Evaluations, &request).unwrap();
     let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
     assert!(answer.warnings[0].contains("have expired and are not in the answer"), "{:?}", answer.warnings);
-    // A day that expires later has its maturity from the kept stages.
+    // A day that expires later has its maturity from the kept vintages.
     let request = Words { columns: Some("day,age,labelled"), ..words(None) };
     let request = Request::parse(What::Maturity, &request).unwrap();
-    scene.keep_stages(at("2026-06-20T12:00:00Z")).await;
+    scene.keep_vintages(at("2026-06-20T12:00:00Z")).await;
     let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
     let rows = csv(answer);
     assert!(rows.contains("2026-06-01,3d,5\n2026-06-01,7d,9\n2026-06-01,latest,9"), "{rows}");
     assert!(rows.contains("2026-06-04,14d,0\n2026-06-04,latest,0"), "{rows}");
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
-    assert_eq!((report.faults.as_slice(), report.expired, report.stages), ([].as_slice(), 1, 6));
+    assert_eq!((report.faults.as_slice(), report.expired, report.vintages), ([].as_slice(), 1, 6));
 }
 
 /// A setting is not stored in the older form once the layout was raised, also if the raise falls between its read and its write.

@@ -31,7 +31,7 @@ on_both_engines!(
     latest_run_metrics_hold_before_and_after_projection,
     metric_history_reads_one_range_a_day,
     a_history_has_all_days_before_projection,
-    non_numeric_values_count_but_enter_no_figure,
+    non_numeric_values_count_but_enter_no_metric,
     meaningless_run_metrics_are_refused,
     expired_metrics_leave_history_but_keep_latest,
     a_page_of_runs_is_two_queries,
@@ -238,7 +238,7 @@ async fn metric_history_reads_one_range_a_day(world: World) {
     }
 }
 
-async fn non_numeric_values_count_but_enter_no_figure(world: World) {
+async fn non_numeric_values_count_but_enter_no_metric(world: World) {
     let scene = Scene::new(world).await;
     let run = new_run(&scene, NewRun::default()).await;
     let loss = [json!(1.0), json!("NaN"), json!(3.0), json!("Infinity"), json!("-Infinity")];

@@ -1,7 +1,7 @@
 //! Segments of poor predictions: ranked from stored evaluations, and equally from the events.
 
 use event::{Kind, NewDefinition};
-use fold::{evaluation::MAX_SPLIT_VALUES, figure::Direction};
+use fold::{evaluation::MAX_SPLIT_VALUES, metric::Direction};
 use query::{Request, Source, What, Words};
 use serde_json::{Value, json};
 use tests::{
@@ -86,7 +86,7 @@ async fn scored(world: World) -> Scene {
 }
 
 fn words(columns: &str) -> Words<'_> {
-    Words { from: DAYS[0], to: DAYS[1], figure: Some("accuracy"), columns: Some(columns), ..Words::default() }
+    Words { from: DAYS[0], to: DAYS[1], metric: Some("accuracy"), columns: Some(columns), ..Words::default() }
 }
 
 async fn asked(scene: &Scene, words: &Words<'_>) -> (Vec<String>, Source) {
@@ -143,21 +143,22 @@ async fn worst_segment_ranks_first_without_reading_events(world: World) {
         assert!(p_value <= p_adjusted && p_adjusted <= 1.0, "{row}");
     }
     // With a lower minimum it is ranked among all.
-    let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.board_min_n = Some(1));
+    let set =
+        scene.world.catalog.change_settings(scene.id(), |settings| settings.leaderboard_min_n = Some(1));
     set.await.unwrap();
     assert!(asked(&scene, &words(COLUMNS)).await.0[0].starts_with("v1,tag.carrier=XX,2,"));
 }
 
 async fn ranking_from_events_equals_stored_ranking(world: World) {
     let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
-    let all = "release,segment,splits,n,share,figure,value,whole,gap,p_value,p_adjusted";
-    for figure in ["accuracy", "precision", "ece"] {
-        let words = Words { figure: Some(figure), ..words(all) };
+    let all = "release,segment,splits,n,share,metric,value,whole,gap,p_value,p_adjusted";
+    for metric in ["accuracy", "precision", "ece"] {
+        let words = Words { metric: Some(metric), ..words(all) };
         let (stored, source) = asked(&scene, &words).await;
         assert_eq!(source, Source::Stored);
         let (computed, source) = asked(&scene, &Words { as_of: Some(NOW), ..words.clone() }).await;
         assert_eq!(source, Source::Events);
-        assert_eq!(stored.len(), computed.len(), "{figure}");
+        assert_eq!(stored.len(), computed.len(), "{metric}");
         for (stored, computed) in stored.iter().zip(&computed) {
             let cells = |row: &str| row.rsplitn(8, ',').map(str::to_owned).collect::<Vec<_>>();
             for (one, other) in cells(stored).iter().zip(&cells(computed)) {
@@ -165,11 +166,11 @@ async fn ranking_from_events_equals_stored_ranking(world: World) {
                     (Ok(one), Ok(other)) => (one - other).abs() < 1e-12,
                     _ => one == other,
                 };
-                assert!(is_close, "{figure}: {stored} is not {computed}");
+                assert!(is_close, "{metric}: {stored} is not {computed}");
             }
         }
-        // A figure stored without its evidence is not tested.
-        assert_eq!(stored[0].ends_with(",,"), figure == "ece", "{}", stored[0]);
+        // A metric stored without its evidence is not tested.
+        assert_eq!(stored[0].ends_with(",,"), metric == "ece", "{}", stored[0]);
     }
     // Before anything was appended there is nothing to rank.
     let (none, _) = asked(&scene, &Words { as_of: Some("2026-06-04"), ..words(COLUMNS) }).await;
@@ -186,11 +187,11 @@ async fn losses_and_areas_are_tested_from_events(world: World) {
     let scene = scored(world).await;
     // The 120 predictions of UA against the rest: scipy.stats.ttest_ind(equal_var=False) of the losses, and
     // tests/reference/segments.py of the areas.
-    for (figure, of_ua) in
+    for (metric, of_ua) in
         [("brier", 2.9089882996319675e-6), ("log_loss", 0.01564189683781226), ("auc", 7.764841252116949e-7)]
     {
-        let words = Words { figure: Some(figure), ..words("segment,n,p_value,p_adjusted") };
-        // Only the figures of days are stored.
+        let words = Words { metric: Some(metric), ..words("segment,n,p_value,p_adjusted") };
+        // Only the metrics of days are stored.
         let (stored, source) = asked(&scene, &words).await;
         assert_eq!((source, stored.len()), (Source::Stored, 5));
         assert!(stored.iter().all(|row| row.ends_with(",,")), "{stored:?}");
@@ -199,19 +200,19 @@ async fn losses_and_areas_are_tested_from_events(world: World) {
         let at_threshold = Words { threshold: Some("0.9"), ..words };
         for (words, tested) in [(as_of, 5), (at_threshold, 5), (with_pairs, 5 + 6)] {
             let (rows, source) = asked(&scene, &words).await;
-            assert_eq!((source, rows.len()), (Source::Events, tested), "{figure}");
+            assert_eq!((source, rows.len()), (Source::Events, tested), "{metric}");
             let p = |row: &str, at: usize| -> f64 { row.rsplit(',').nth(at).unwrap().parse().unwrap() };
             for row in &rows {
                 let (p_value, p_adjusted) = (p(row, 1), p(row, 0));
                 // Without an adjustment it may differ by rounding.
                 let is_raised = p_value <= p_adjusted * (1.0 + 1e-12);
-                assert!(0.0 < p_value && is_raised && p_adjusted <= 1.0, "{figure}: {row}");
+                assert!(0.0 < p_value && is_raised && p_adjusted <= 1.0, "{metric}: {row}");
             }
             let of = |carrier| rows.iter().find(|row| row.starts_with(carrier)).unwrap();
             let ua = of("tag.carrier=UA,120,");
-            assert!((p(ua, 1) / of_ua - 1.0).abs() < 1e-9, "{figure}: {ua}");
+            assert!((p(ua, 1) / of_ua - 1.0).abs() < 1e-9, "{metric}: {ua}");
             // The rest of the one is the other.
-            assert!((p(of("tag.carrier=AA,120,"), 1) / of_ua - 1.0).abs() < 1e-9, "{figure}: {rows:?}");
+            assert!((p(of("tag.carrier=AA,120,"), 1) / of_ua - 1.0).abs() < 1e-9, "{metric}: {rows:?}");
         }
     }
 }
@@ -227,12 +228,16 @@ async fn pairs_find_what_no_split_alone_shows(world: World) {
     let (alone, _) = asked(&scene, &Words { pairs: false, ..with_pairs.clone() }).await;
     let of_one: Vec<&String> = rows.iter().filter(|row| !row.starts_with('"')).collect();
     assert_eq!(of_one, alone.iter().collect::<Vec<_>>());
-    // At the cut of an answer it stays the same.
+    // At the read version of an answer it stays the same.
     let request = Request::parse(What::Segments, &with_pairs).unwrap();
-    let cut = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().cut.unwrap().to_string();
+    let read_version =
+        scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().read_version.unwrap().to_string();
     let late = json!([{ "key": "k0", "predicted_on": DAYS[0], "observed_at": "2026-06-03T00:00:00Z", "label": "0" }]);
     scene.append(Kind::Outcomes, late, "2026-06-09T12:00:00Z").await.unwrap();
-    assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..with_pairs.clone() }).await.0, rows);
+    assert_eq!(
+        asked(&scene, &Words { read_version: Some(&read_version), ..with_pairs.clone() }).await.0,
+        rows
+    );
     assert_ne!(asked(&scene, &with_pairs).await.0, rows);
 }
 
@@ -267,10 +272,10 @@ async fn wrong_words_of_segments_are_named(world: World) {
     let scene = scene(world, &["tag.carrier"]).await;
     for (wrong, because) in [
         (
-            Words { figure: Some("goodness"), ..words("day") },
-            "figure: `goodness` is no metric to rank by; there are",
+            Words { metric: Some("goodness"), ..words("day") },
+            "metric: `goodness` is no metric to rank by; there are",
         ),
-        (Words { figure: Some("bias"), ..words("day") }, "figure: `bias` is no metric to rank by"),
+        (Words { metric: Some("bias"), ..words("day") }, "metric: `bias` is no metric to rank by"),
         (
             Words { by: Some("tag.carrier"), ..words("day") },
             "by: segments are of the splits that models declare",
@@ -284,24 +289,24 @@ async fn wrong_words_of_segments_are_named(world: World) {
         let refusal = Request::parse(What::Segments, &wrong).unwrap_err().to_string();
         assert!(refusal.contains(because), "{refusal}");
     }
-    let evaluations = Words { figure: None, pairs: true, ..words("day") };
+    let evaluations = Words { metric: None, pairs: true, ..words("day") };
     let refusal = Request::parse(What::Evaluations, &evaluations).unwrap_err().to_string();
     assert!(refusal.contains("pairs: only segments have them"), "{refusal}");
     let refusal = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
-    assert!(refusal.contains("figure: only segments are ranked by one"), "{refusal}");
-    // Without a figure the primary metric ranks, in its own direction.
-    let unnamed = Words { figure: None, ..words("segment,figure") };
-    assert!(refused(&scene, &unnamed).await.contains("no primary metric to rank by; name a figure"));
+    assert!(refusal.contains("metric: only segments are ranked by one"), "{refusal}");
+    // Without a metric the primary metric ranks, in its own direction.
+    let unnamed = Words { metric: None, ..words("segment,metric") };
+    assert!(refused(&scene, &unnamed).await.contains("no primary metric to rank by; name a metric"));
     let set = scene.world.catalog.change_settings(scene.id(), |settings| {
         settings.primary_metric = catalog::PrimaryMetric::parse(Some("accuracy"), Some("min")).unwrap();
     });
     assert_eq!(set.await.unwrap().primary_metric.unwrap().direction, Direction::Min);
     let (rows, _) = asked(&scene, &unnamed).await;
     assert_eq!(rows[0], "tag.carrier=AA,accuracy");
-    // A named figure that is the primary metric has the same direction.
-    assert_eq!(asked(&scene, &words("segment,figure")).await.0, rows);
-    let sum = Words { figure: Some("value"), ..words("day") };
-    assert!(refused(&scene, &sum).await.contains("figure: `value` is a sum"));
+    // A named metric that is the primary metric has the same direction.
+    assert_eq!(asked(&scene, &words("segment,metric")).await.0, rows);
+    let sum = Words { metric: Some("value"), ..words("day") };
+    assert!(refused(&scene, &sum).await.contains("metric: `value` is a sum"));
     let column = Words { columns: Some("accuracy"), ..words("day") };
     let refusal = refused(&scene, &column).await;
     assert!(refusal.contains("there is no column `accuracy`; there are day, release, segment"), "{refusal}");

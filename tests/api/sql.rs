@@ -31,7 +31,7 @@ on_both_engines!(
     statements_answer_what_queries_read,
     limited_order_is_prefix_of_whole_order,
     statement_reads_only_its_named_days,
-    statement_is_answerable_as_of_and_by_cut,
+    statement_is_answerable_as_of_and_by_read_version,
 );
 
 fn sql(statement: &str) -> Sql {
@@ -111,7 +111,7 @@ async fn statements_answer_what_queries_read(scene: Scene) {
     }
     let all = Sql { all_days: true, ..sql("select count(*) as n from predictions") };
     let answer = scene.query(at(NOW)).sql(scene.id(), &all).await.unwrap();
-    assert!(answer.cut.is_some() && answer.warnings.is_empty());
+    assert!(answer.read_version.is_some() && answer.warnings.is_empty());
     assert_eq!(csv(answer), "n\n12\n");
 }
 
@@ -151,12 +151,12 @@ async fn statement_reads_only_its_named_days(scene: Scene) {
     assert_eq!((of_one - of_none, of_two - of_none), (1, 2), "a segment a day");
 }
 
-async fn statement_is_answerable_as_of_and_by_cut(scene: Scene) {
+async fn statement_is_answerable_as_of_and_by_read_version(scene: Scene) {
     const STATEMENT: &str =
         "select day, key, score from predictions where day >= '2026-06-01' order by day, key";
     filled(&scene).await;
     let first = ask(&scene, STATEMENT).await.unwrap();
-    let cut = first.cut.as_ref().unwrap().to_string();
+    let read_version = first.read_version.as_ref().unwrap().to_string();
     let first = csv(first);
     assert_eq!(first.lines().count(), 13);
     let later =
@@ -165,7 +165,7 @@ async fn statement_is_answerable_as_of_and_by_cut(scene: Scene) {
     assert_ne!(csv(ask(&scene, STATEMENT).await.unwrap()), first);
     let words = SqlWords { statement: STATEMENT, ..SqlWords::default() };
     for words in [
-        SqlWords { cut: Some(&cut), ..words.clone() },
+        SqlWords { read_version: Some(&read_version), ..words.clone() },
         SqlWords { as_of: Some("2026-06-05"), ..words.clone() },
     ] {
         let again = scene.query(at(NOW)).sql(scene.id(), &Sql::parse(&words).unwrap()).await.unwrap();
@@ -173,17 +173,17 @@ async fn statement_is_answerable_as_of_and_by_cut(scene: Scene) {
     }
     let of_outcomes = "select key from outcomes where day >= '2026-06-01'";
     for (statement, refusal) in [
-        (of_outcomes, "cut: it does not say how far outcomes were read"),
+        (of_outcomes, "read_version: it does not say how far outcomes were read"),
         (
             "select predictions from rollups where day >= '2026-06-01'",
-            "cut: it does not say how far outcomes were read",
+            "read_version: it does not say how far outcomes were read",
         ),
         (
             "select psi from drift where day >= '2026-06-05' and reference = '2026-06-01..2026-06-02'",
             "sql: drift are of now, and not as of another time",
         ),
     ] {
-        let words = SqlWords { statement, cut: Some(&cut), ..SqlWords::default() };
+        let words = SqlWords { statement, read_version: Some(&read_version), ..SqlWords::default() };
         let refused = scene.query(at(NOW)).sql(scene.id(), &Sql::parse(&words).unwrap()).await.unwrap_err();
         assert_eq!((refused.kind(), refused.to_string().as_str()), (ErrorKind::Invalid, refusal));
     }

@@ -13,7 +13,7 @@ use event::{
     Column, Columns, Error, ErrorKind, Kind, Result, Values, Window, columns::Coded, lane::MAX_LANES,
 };
 use futures::TryStreamExt;
-use log::{cut::Cut, key::LogId, segment_item::Segment};
+use log::{key::LogId, read_version::ReadVersion, segment_item::Segment};
 use query::{Bounds, Format, Made, Query, Request, Said, Scan, What, Words};
 use serde_json::json;
 use table::{Condition, Table};
@@ -129,7 +129,7 @@ async fn taken(made: Made) -> Result<(Vec<u8>, String)> {
         Made::Streamed(mut streamed) => loop {
             match streamed.next().await? {
                 Said::Bytes(more) => bytes.extend_from_slice(&more),
-                Said::End(_) => return Ok((bytes, streamed.cut.to_string())),
+                Said::End(_) => return Ok((bytes, streamed.read_version.to_string())),
             }
         },
     }
@@ -147,7 +147,7 @@ async fn asked(
         Made::Whole(mut answer) => {
             let mut bytes = Vec::new();
             format.write(&mut answer.frame, &mut bytes)?;
-            Ok((bytes, answer.cut.unwrap().to_string()))
+            Ok((bytes, answer.read_version.unwrap().to_string()))
         }
         streamed => taken(streamed).await,
     }
@@ -212,12 +212,12 @@ async fn streamed_answer_equals_whole_answer(scene: Scene) {
         // All formats of the first case, and one for each other case in turn.
         let formats = Format::ALL.into_iter().enumerate();
         for (_, format) in formats.filter(|(format, _)| at == 0 || at % Format::ALL.len() == *format) {
-            let (expected, cut) = asked(&whole, &scene, *what, words, format).await.unwrap();
+            let (expected, read_version) = asked(&whole, &scene, *what, words, format).await.unwrap();
             for query in [&streamed, &in_short_pages] {
                 let (bytes, again) = asked(query, &scene, *what, words, format).await.unwrap();
                 if words.limit.is_none() {
-                    // With a limit, the cut covers the days as far as their rows were read, and some more.
-                    assert_eq!(again, cut, "{what:?} {words:?}");
+                    // With a limit, the read version covers the days as far as their rows were read, and some more.
+                    assert_eq!(again, read_version, "{what:?} {words:?}");
                 }
                 assert!(
                     bytes == expected,
@@ -226,7 +226,7 @@ async fn streamed_answer_equals_whole_answer(scene: Scene) {
                     expected.len()
                 );
             }
-            let words = Words { cut: Some(&cut), ..words.clone() };
+            let words = Words { read_version: Some(&read_version), ..words.clone() };
             let (bytes, _) = asked(&streamed, &scene, *what, &words, format).await.unwrap();
             assert!(bytes == expected, "{what:?} {words:?} {format:?}");
         }
@@ -349,6 +349,6 @@ async fn stream_holds_its_place_until_dropped(scene: Scene) {
     let small = Request::parse(PREDICTIONS, &Words { limit: Some("3"), ..june() }).unwrap();
     assert_eq!(query.run(scene.id(), &small).await.unwrap().frame.height(), 3);
     streams.pop();
-    let (bytes, cut) = taken(ask().await.unwrap()).await.unwrap();
-    assert!(!bytes.is_empty() && cut.parse::<Cut>().is_ok());
+    let (bytes, read_version) = taken(ask().await.unwrap()).await.unwrap();
+    assert!(!bytes.is_empty() && read_version.parse::<ReadVersion>().is_ok());
 }

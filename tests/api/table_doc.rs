@@ -3,13 +3,13 @@
 
 mod erasure;
 mod review;
-mod stage;
+mod vintage;
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, FiredBy, Judged, Lags, New,
-    NewEntity, NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
+    AlertRuleBody, Catalog, Challenge, Challenges, Delivery, FiredBy, Judged, Lags, New, NewEntity, NewRun,
+    Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, RuleTransition, Run, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
@@ -21,9 +21,9 @@ use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
     erased::Turn,
-    key::{self, DecisionId, EntityId, LogId, PendingSegment, Scope, Trail},
+    key::{self, AuditLog, DecisionId, EntityId, LogId, Scope, UnmatchedSegment},
     key_filter::{self, At, Head},
-    pending::{self, Decision, Looked},
+    unmatched::{self, Decision, Looked},
 };
 use serde_json::{Value as Json, json};
 use table::{
@@ -47,7 +47,7 @@ fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
 }
 
-/// Record of the trail of some workspace.
+/// Record of the audit log of some workspace.
 fn record() -> Record {
     let author = Author {
         principal: "user:ann".into(),
@@ -56,7 +56,7 @@ fn record() -> Record {
         source: None,
     };
     Record {
-        trail: Trail::Workspace(event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()),
+        audit_log: AuditLog::Workspace(event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()),
         seq: 42,
         at: now(),
         author,
@@ -152,7 +152,7 @@ fn release(workspace: event::Id) -> New {
 fn rule() -> AlertRuleBody {
     AlertRuleBody {
         name: "auc-low".into(),
-        figure: Some("auc".into()),
+        metric: Some("auc".into()),
         release: Some("v1".into()),
         below: Some(0.7),
         ..AlertRuleBody::default()
@@ -180,9 +180,9 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     let (created_at, day, standing) = (rule.created_at, fires.day, fires.standing);
     let fired = Some(FiredBy { day, model: None, webhooks: vec!["oncall".into()] });
     let judged = Judged { ver: 1, created_at, day, standing, fired };
-    let crossed = CrossedRule::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
-    let delivery = Delivery::of(&crossed, "oncall", "{}".to_owned()).to_item(workspace);
-    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery] {
+    let rule_transition = RuleTransition::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
+    let delivery = Delivery::of(&rule_transition, "oncall", "{}".to_owned()).to_item(workspace);
+    for item in [judged.to_item(workspace, rule.name()), rule_transition.to_item(workspace), delivery] {
         table.put(item, Condition::Absent).await.unwrap();
     }
     challenge(table, workspace).await;
@@ -249,20 +249,20 @@ async fn filter_part(table: &Arc<dyn Table>, workspace: &event::Id) -> Key {
     key::key_filter_part(workspace, 1, now().day(), Kind::Predictions, (head.digest, 0))
 }
 
-/// Stores a segment of pending outcomes, one waiting and one that judges a prediction.
+/// Stores a segment of unmatched outcomes, one waiting and one that judges a prediction.
 async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
-    let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Pending, lane: 0 };
+    let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Unmatched, lane: 0 };
     let judged = LogId { kind: Kind::Outcomes, ..log.clone() };
-    let segment = PendingSegment { log: log.clone(), seq: 1 };
-    pending::take_up(table, &segment, (now(), 2)).await.unwrap();
+    let segment = UnmatchedSegment { log: log.clone(), seq: 1 };
+    unmatched::take_up(table, &segment, (now(), 2)).await.unwrap();
     let id = DecisionId { segment: segment.clone(), number: 1 };
-    let (judges, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
-    let decision = Decision { as_of: now(), judges, expired, refused, after: [(judged, 17)].into() };
-    pending::decide(table, Turn::default(), &id, &decision).await.unwrap();
+    let (applies_to, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
+    let decision = Decision { as_of: now(), applies_to, expired, refused, after: [(judged, 17)].into() };
+    unmatched::decide(table, Turn::default(), &id, &decision).await.unwrap();
     let mut waiting =
-        pending::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
+        unmatched::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
     waiting.looked = Some(Looked { at: now(), from: now().day(), of: 0xab, is_all: true });
-    pending::write(table, &segment, &mut waiting).await.unwrap();
+    unmatched::write(table, &segment, &mut waiting).await.unwrap();
     [key::waiting(&segment), key::taken_up(&log), key::decision(&id)]
 }
 
@@ -305,7 +305,7 @@ async fn the_page_shows_what_is_stored() {
     let scope = grant(&catalog, &workspace, (&group, &user)).await;
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
     gate(&catalog, &model, &release).await;
-    stage::keep(&table, workspace.id()).await;
+    vintage::keep(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
@@ -330,22 +330,22 @@ async fn the_page_shows_what_is_stored() {
         ("The same, as the principal has it", key::granted(&group, &scope)),
         ("How long events are kept, and what is pinned", key::retention(workspace.id())),
         ("The alert rules of a workspace", key::alert_rules(workspace.id())),
-        ("The evaluation of a day when it was a day old", key::stage(workspace.id(), now().day(), 24)),
-        ("Up to when such evaluations and rollups are kept", key::staged_until(workspace.id())),
+        ("The evaluation of a day when it was a day old", key::vintage(workspace.id(), now().day(), 24)),
+        ("Up to when such evaluations and rollups are kept", key::vintage_until(workspace.id())),
         ("The filter of the keys of a day", filter_head(workspace.id())),
         ("A part of it", filter_part(&table, workspace.id()).await),
-        ("Pending outcomes that wait, by their segment", waits),
+        ("Unmatched outcomes that wait, by their segment", waits),
         ("Up to which segment they were taken up", taken_up),
         ("What was decided about some of them", decision),
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
-        ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
+        ("That an alert rule crossed", key::transition(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
         ("How live releases stand against those beside them", key::challenges(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),
         ("The latest values of the metrics of a run", key::latest(workspace.id(), &run.id)),
-        ("A record of an audit trail", key::audit_record(&record.trail, record.seq)),
+        ("A record of an audit log", key::audit_record(&record.audit_log, record.seq)),
     ];
     for (title, key) in places.into_iter().chain(of_days(workspace.id())) {
         page += &section(&table, &mut ids, title, key).await;
@@ -361,9 +361,9 @@ async fn last_pages(
     catalog: &Catalog,
     workspace: &event::Id,
 ) -> String {
-    let stages = stage::page(table, ids, workspace).await;
+    let vintages = vintage::page(table, ids, workspace).await;
     let reviews = review::page(table, ids, catalog, workspace).await;
-    stages + &reviews + &erasure::page(table, ids, catalog, workspace).await
+    vintages + &reviews + &erasure::page(table, ids, catalog, workspace).await
 }
 
 /// Compares the page with the stored items, or writes it.

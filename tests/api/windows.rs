@@ -60,7 +60,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
         let whole = rows(&scene, berlin(None)).await;
         assert_eq!(whole, [format!("{day},,{},{}", 2 * hours, 2 * hours - 1)]);
     }
-    // In a zone with the days of UTC, the figures are equal.
+    // In a zone with the days of UTC, the metrics are equal.
     let stored = rows(&scene, of_day("2026-03-28")).await;
     assert_eq!(stored.len(), 1);
     for zone in ["UTC", "Africa/Abidjan"] {

@@ -1,4 +1,4 @@
-//! Demands of CloudWatch on alarms, beyond the schema: one source of figures, existing periods, and existing metrics.
+//! Demands of CloudWatch on alarms, beyond the schema: one source of metrics, existing periods, and existing metrics.
 
 use hcl_edit::{
     expr::Array,

@@ -17,15 +17,16 @@ use event::{Clock, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
-    cut::Cut,
     key::{self, EntityId, Followed, Scope},
-    layout, scan,
+    layout,
+    read_version::ReadVersion,
+    scan,
     store::Store,
 };
 use projector::{
-    Options, Projector, compact::Compactor, deliver::deliver, dlq, erase, pending, rebuild, status, verify,
+    Options, Projector, compact::Compactor, deliver::deliver, dlq, erase, rebuild, status, unmatched, verify,
 };
-use query::{Follow, FollowWords, PendingRequest, PendingWords, Request, What, Words};
+use query::{Follow, FollowWords, Request, UnmatchedRequest, UnmatchedWords, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
     courier::{Does, Receiver},
@@ -142,15 +143,15 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
     let ranking = |settings: &mut catalog::Settings| {
         settings.primary_metric.clone_from(&primary);
-        settings.board_delay = Some(0);
+        settings.leaderboard_delay = Some(0);
     };
     catalog.change_settings(id, ranking).await.unwrap();
     catalog.set_retention(id, Some(1_000), now).await.unwrap();
     let pin = Pin::Day("2026-06-02".parse().unwrap());
     catalog.pin(id, &pin, true, now).await.unwrap();
-    let cut = Cut::begin(id, Kind::Outcomes, now.day());
+    let read_version = ReadVersion::begin(id, Kind::Outcomes, now.day());
     for name in ["billing", "forgotten"] {
-        catalog.commit(id, name, &cut, now).await.unwrap();
+        catalog.commit(id, name, &read_version, now).await.unwrap();
     }
     catalog.delete_consumer(id, "forgotten").await.unwrap();
     let new = NewRun { id: Some(Id::parse(RUN).unwrap()), ..NewRun::default() };
@@ -258,7 +259,7 @@ async fn projector(
     status::status(&*recorded, &catalog, Clock::system().now()).await.unwrap();
     let judge =
         async || projector::alert::judge(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
-    assert!(judge().await.unwrap().crossings > 0);
+    assert!(judge().await.unwrap().transitions > 0);
     // The first round only notes the pair for later comparisons.
     for _ in 0..2 {
         projector::challenges::judge(&*recorded, &catalog, workspace.id(), Clock::system().now())
@@ -296,12 +297,12 @@ async fn projector(
     catalog.refresh_leaderboard(workspace.id(), then).await.unwrap();
 }
 
-/// Resolves pending outcomes, and appends them as the process of the projector does.
+/// Resolves unmatched outcomes, and appends them as the process of the projector does.
 async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace) {
     let append = ByIngest::new(Ingest::new(Arc::clone(&recorded), clock.clone()));
     let (catalog, days) = (Catalog::new(Arc::clone(&recorded)), (None, &BTreeSet::new()));
-    assert_eq!(pending::Append::finish_answers(&append, workspace.id()).await.unwrap(), 2);
-    let resolving = pending::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
+    assert_eq!(unmatched::Append::finish_answers(&append, workspace.id()).await.unwrap(), 2);
+    let resolving = unmatched::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
     let resolved = resolving.await.unwrap();
     assert_eq!((resolved.found, resolved.waiting), (2, 0));
 }
@@ -332,8 +333,8 @@ async fn query(table: Arc<dyn Table>) {
     let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
     let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
     query.follow(workspace.id(), &follow).await.unwrap();
-    let pending = PendingRequest::parse(&PendingWords::default(), query.now()).unwrap();
-    query.pending(workspace.id(), &pending).await.unwrap();
+    let unmatched = UnmatchedRequest::parse(&UnmatchedWords::default(), query.now()).unwrap();
+    query.unmatched(workspace.id(), &unmatched).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
         let words = Words { by: Some(by), ..tests::scene::words_of(What::Rollups, "2026-06-01") };
         query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();

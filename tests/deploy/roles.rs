@@ -93,7 +93,7 @@ fn no_role_writes_what_is_anothers() {
     for partition in [
         format!("{w}/rollup/v1"),
         format!("{w}/feature/v1"),
-        format!("{w}/pending"),
+        format!("{w}/unmatched"),
         format!("{w}/proj"),
         format!("{w}/dlq/v1"),
         "sys/worker".into(),
@@ -103,7 +103,7 @@ fn no_role_writes_what_is_anothers() {
         assert!(may("projector", "PutItem", &partition), "projector may not write {partition}");
     }
     assert!(may("projector", "DeleteItem", &format!("{w}/day")), "what has expired is deleted");
-    assert!(may("projector", "PutItem", &format!("{w}/day")), "what pending outcomes judge is appended");
+    assert!(may("projector", "PutItem", &format!("{w}/day")), "what unmatched outcomes judge is appended");
     assert!(may("ingest", "PutItem", &format!("{w}/day")), "events are appended");
     assert!(may("ingest", "DeleteItem", &format!("{w}/latest")), "metrics of runs go with their workspace");
     assert!(!may("ingest", "DeleteItem", &format!("{w}/feed")), "what happened stays");
@@ -118,12 +118,12 @@ fn no_role_writes_what_is_anothers() {
         assert!(!may("projector", "PutItem", &partition), "projector may write {partition}");
     }
     // Rights that a statement gives for transactions alone are otherwise denied.
-    for trail in [format!("{w}/audit"), "sys/audit".into()] {
-        assert!(may("ingest", "PutItem", &trail), "a change is recorded in {trail}");
+    for audit_log in [format!("{w}/audit"), "sys/audit".into()] {
+        assert!(may("ingest", "PutItem", &audit_log), "a change is recorded in {audit_log}");
         for (role, action) in
             ["ingest", "projector"].into_iter().flat_map(|role| [(role, "UpdateItem"), (role, "DeleteItem")])
         {
-            assert!(!may(role, action, &trail), "{role} may {action} in {trail}");
+            assert!(!may(role, action, &audit_log), "{role} may {action} in {audit_log}");
         }
     }
     let expired = format!("{w}/expired");

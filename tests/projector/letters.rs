@@ -76,7 +76,7 @@ async fn unwritable_evaluation_is_dead_letter_until_written(bench: Bench) {
     });
     let (worker, stop) = work(&table);
     until("the letter", async || bench.unwritten().await == ["2026-06-01/evaluation"]).await;
-    until("its figure", async || worker.health().unwritten == 1).await;
+    until("its metric", async || worker.health().unwritten == 1).await;
     let health = worker.health();
     let example = health.unwritten_example.unwrap();
     assert!(example.starts_with("the evaluation of ") && example.ends_with("fails this call"), "{example}");
@@ -109,7 +109,7 @@ async fn unreadable_rollup_is_dead_letter_until_written(bench: Bench) {
     bench.append(Kind::Predictions, 4, &["v0".into()]).await;
     let (worker, stop) = work(&bench.table);
     until("the letter", async || bench.unwritten().await == ["2026-06-01/rollup"]).await;
-    until("its figure", async || worker.health().unwritten == 1).await;
+    until("its metric", async || worker.health().unwritten == 1).await;
     stop.send(()).unwrap();
     let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Rollup).await.unwrap();
     assert!(letter.reason.contains("its form is version 99"), "{}", letter.reason);
@@ -131,7 +131,7 @@ async fn failed_workspace_work_is_dead_letter_until_done(bench: Bench) {
     bench.table.put(retention, Condition::None).await.unwrap();
     let (worker, stop) = work(&bench.table);
     until("the letter", async || undone().await == ["workspace/expiry"]).await;
-    until("its figure", async || worker.health().unwritten == 1).await;
+    until("its metric", async || worker.health().unwritten == 1).await;
     let example = worker.health().unwritten_example.unwrap();
     assert!(example.starts_with("the expiry of "), "{example}");
     until("the count of the sweeper", async || worker.health().stopped == 1).await;

@@ -116,7 +116,7 @@ fn content(predictions: u64) -> Content {
     let release = |name: &str| {
         format!(
             "{{\"v\":1,\"releases\":{{\"{name}\":{{\"predictions\":{predictions},\"repeated\":0,\
-             \"labelled\":0,\"mean_score\":null,\"measures\":null}}}},\"outcomes\":0,\"unmatched\":0}}"
+             \"labelled\":0,\"mean_score\":null,\"measures\":null}}}},\"outcomes\":0,\"orphaned\":0}}"
         )
     };
     Content { states: ["a", "b", "c"].map(release).into(), ..Content::default() }

@@ -26,7 +26,7 @@ async fn newer_segment_waits_for_a_newer_reader(bench: Bench) {
     let (worker, stop) = work(&bench.table);
     let letters = async || dlq::list(&*bench.table, bench.id()).await.unwrap();
     until("the letter", async || letters().await.len() == 1).await;
-    until("the figure", async || worker.health().stopped == 1).await;
+    until("the metric", async || worker.health().stopped == 1).await;
     let letter = letters().await.remove(0);
     assert_eq!((&letter.log, letter.seq), (&log, 3));
     assert!(letter.reason.contains("99"), "{}", letter.reason);

@@ -13,11 +13,11 @@ use crate::bench::{Bench, day};
 
 on_both_engines!(
     Bench::on:
-    status_warns_of_unmatched_and_never_positive_outcomes,
+    status_warns_of_orphaned_and_never_positive_outcomes,
     logs_ahead_of_the_clock_are_found,
 );
 
-async fn status_warns_of_unmatched_and_never_positive_outcomes(bench: Bench) {
+async fn status_warns_of_orphaned_and_never_positive_outcomes(bench: Bench) {
     let warnings = async || {
         let found = status(&*bench.table, &bench.catalog, at("2026-06-02T00:00:00Z")).await.unwrap();
         found.workspaces.into_iter().next().unwrap().warnings
@@ -39,7 +39,7 @@ async fn status_warns_of_unmatched_and_never_positive_outcomes(bench: Bench) {
         outcomes: 20,
         labels: vec!["0".into()],
     };
-    assert_eq!(found.found, [never_positive, Warning::Unmatched { unmatched: 1, outcomes: 21 }]);
+    assert_eq!(found.found, [never_positive, Warning::Orphaned { orphaned: 1, outcomes: 21 }]);
     // The second event has the label 1; the missing prediction comes as well.
     let two = ["v0".into(), "v0".into()];
     bench.append(Kind::Predictions, 21, &one).await;

@@ -1,4 +1,4 @@
-"""Make the reference of expected figures: what NannyML and scikit-learn expect of NannyML's own data sets, without labels.
+"""Make the reference of expected metrics: what NannyML and scikit-learn expect of NannyML's own data sets, without labels.
 
     tests/reference/run estimates
 
@@ -29,7 +29,7 @@ warnings.simplefilter("ignore")
 HERE = Path(__file__).resolve().parent
 DATA = Path(nannyml.__file__).parent / "datasets" / "data"
 CHUNKS = 10
-FIGURES = {"roc_auc": "auc", "f1": "f1", "precision": "precision", "recall": "recall", "accuracy": "accuracy"}
+METRICS = {"roc_auc": "auc", "f1": "f1", "precision": "precision", "recall": "recall", "accuracy": "accuracy"}
 EPSILON = np.finfo(float).eps
 
 
@@ -81,7 +81,7 @@ def main():
             y_pred_proba=score,
             y_pred=says,
             y_true=real,
-            metrics=list(FIGURES),
+            metrics=list(METRICS),
             chunk_size=chunk_size,
         ).fit(reference)
         theirs = cbpe.estimate(analysis.drop(columns=[real])).filter(period="analysis").to_df()
@@ -94,7 +94,7 @@ def main():
                 {
                     "cases": rows_of(*columns),
                     "same_calibration": of_calibrated(p, columns[0], columns[1]),
-                    "nannyml": {ours: float(theirs[name_of]["value"].iloc[number]) for name_of, ours in FIGURES.items()},
+                    "nannyml": {ours: float(theirs[name_of]["value"].iloc[number]) for name_of, ours in METRICS.items()},
                 }
             )
         found[name] = {"reference": rows_of(reference[score], reference[says], reference[real]), "chunks": chunks}

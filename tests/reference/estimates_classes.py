@@ -1,4 +1,4 @@
-"""Make the reference of expected figures of several classes: what NannyML and scikit-learn expect of NannyML's own data set, without labels.
+"""Make the reference of expected metrics of several classes: what NannyML and scikit-learn expect of NannyML's own data set, without labels.
 
     tests/reference/run estimates_classes
 
@@ -33,7 +33,7 @@ DATA = Path(nannyml.__file__).parent / "datasets" / "data"
 CHUNKS = 10
 EVERY = 4
 STEPS = 20
-FIGURES = {"roc_auc": "auc", "f1": "macro_f1", "precision": "macro_precision", "recall": "macro_recall", "accuracy": "accuracy"}
+METRICS = {"roc_auc": "auc", "f1": "macro_f1", "precision": "macro_precision", "recall": "macro_recall", "accuracy": "accuracy"}
 EPSILON = np.finfo(float).eps
 SCORES = {
     "highstreet_card": "y_pred_proba_highstreet_card",
@@ -65,7 +65,7 @@ def of_calibrated(p, scores, says):
     each = range(len(CLASSES))
     said = [pd.Series((says == name).astype(int).to_numpy()) for name in CLASSES]
     of = [pd.Series(p[:, at]) for at in each]
-    mean = lambda figure: float(np.mean([figure(said[at], of[at]) for at in each]))
+    mean = lambda metric: float(np.mean([metric(said[at], of[at]) for at in each]))
     auc = [
         roc_auc_score(np.r_[np.ones(len(p)), np.zeros(len(p))], np.r_[scores[:, at], scores[:, at]], sample_weight=np.r_[p[:, at], 1 - p[:, at]])
         for at in each
@@ -96,7 +96,7 @@ def main():
         y_pred_proba=SCORES,
         y_pred="y_pred",
         y_true="y_true",
-        metrics=list(FIGURES),
+        metrics=list(METRICS),
         chunk_size=chunk_size,
     ).fit(reference.copy())
     theirs = cbpe.estimate(analysis.drop(columns=["y_true"])).filter(period="analysis").to_df()
@@ -111,7 +111,7 @@ def main():
             {
                 "cases": rows_of(chunk),
                 "same_calibration": of_calibrated(p, scores, chunk["y_pred"]),
-                "nannyml": {ours: float(theirs[name_of]["value"].iloc[number]) for name_of, ours in FIGURES.items()},
+                "nannyml": {ours: float(theirs[name_of]["value"].iloc[number]) for name_of, ours in METRICS.items()},
             }
         )
     found = {"classes": CLASSES, "reference": rows_of(reference), "chunks": chunks}

@@ -4,7 +4,7 @@
 
 fairness.json has cases: by group the counts tp, fp, tn, fn, and what fairlearn says of all groups together. Where a rate is not
 defined in one of them (no positives, or no negatives), fairlearn takes it as 0; Almanac leaves that group out, so such
-groups are left out of what fairlearn is given for that figure. A ratio of nothing to nothing is null.
+groups are left out of what fairlearn is given for that metric. A ratio of nothing to nothing is null.
 """
 
 import json

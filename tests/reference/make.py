@@ -1,4 +1,4 @@
-"""Make the reference figures: what scikit-learn, scipy and NannyML say of the cases of the tests.
+"""Make the reference metrics: what scikit-learn, scipy and NannyML say of the cases of the tests.
 
     tests/reference/run make
 
@@ -10,12 +10,12 @@ A case is a file data/NAME.csv with a row for each prediction and what is said o
     outcome outcome_label outcome_value     whether there is an outcome, and what it says
     lower upper score.CLASS         of the prediction, in cases that have them
 
-A key that comes again in the same release is a repeat; the last row counts. figures.json has the figures of each case and
-release. Where the library answers with a warning, or only by a convention of its own, the figure is null; what it says with
-`zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each figure is of and its 95% interval, for
-figures whose interval has a formula; `bootstraps` has percentile intervals of some that have none. `thresholds` has what is said of binary scores at other thresholds. All binary
+A key that comes again in the same release is a repeat; the last row counts. metrics.json has the metrics of each case and
+release. Where the library answers with a warning, or only by a convention of its own, the metric is null; what it says with
+`zero_division` of 0 and 1 stands apart. `intervals` has how many predictions each metric is of and its 95% interval, for
+metrics whose interval has a formula; `bootstraps` has percentile intervals of some that have none. `thresholds` has what is said of binary scores at other thresholds. All binary
 predictions gain and cost COSTS, and all predicted intervals are to hold the share LEVEL of the real numbers. `custom` has the
-figures of CUSTOM, of all predictions of a release, with and without an outcome.
+metrics of CUSTOM, of all predictions of a release, with and without an outcome.
 """
 
 import csv
@@ -241,7 +241,7 @@ def cases():
     }
 
 
-# ---- the figures
+# ---- the metrics
 
 
 def defined(value):
@@ -550,7 +550,7 @@ def says(one):
 
 
 def of_class_scores(rows):
-    """The figures of the scores. A class that a prediction has no score of has the score 0, and is never among the first."""
+    """The metrics of the scores. A class that a prediction has no score of has the score 0, and is never among the first."""
     judged = [(class_scores(one), one["outcome_label"]) for one in rows if class_scores(one)]
     if not judged:
         return {}
@@ -682,7 +682,7 @@ def counted(task, release, last, rows):
         **record,
         "repeated": sum(one["release"] == release for one in rows) - len(mine),
         "erased": sum(one["key"].startswith("erased~") for one in mine),
-        "unmatched": sum(one["release"] == "" for one in rows),
+        "orphaned": sum(one["release"] == "" for one in rows),
         "outcomes": outcomes,
     }
 
@@ -768,26 +768,26 @@ def binary_arrays(rows):
 
 
 def bootstraps(task, rows):
-    """Percentile intervals of figures without a formula, by scipy; they are as sure as the draws are many."""
+    """Percentile intervals of metrics without a formula, by scipy; they are as sure as the draws are many."""
     if task == "binary":
         late, said, score = binary_arrays(rows)
 
-        def classed(figure):
+        def classed(metric):
             def of(at):
                 has = at[~np.isnan(said[at])]
-                return figure(late[has], said[has] == 1)
+                return metric(late[has], said[has] == 1)
 
             return of
 
-        def ranked(figure):
+        def ranked(metric):
             def of(at):
                 has = at[~np.isnan(score[at])]
-                return figure(late[has].astype(int), score[has])
+                return metric(late[has].astype(int), score[has])
 
             return of
 
         count = len(late)
-        figures = {
+        metrics = {
             "f1": classed(lambda y, p: metrics.f1_score(y, p)),
             "mcc": classed(metrics.matthews_corrcoef),
             "balanced_accuracy": classed(metrics.balanced_accuracy_score),
@@ -800,23 +800,23 @@ def bootstraps(task, rows):
         pairs = [(one.get("value"), one.get("outcome_value")) for one in rows]
         p, y = np.array([pair for pair in pairs if None not in pair]).T
         count = len(p)
-        figures = {
+        metrics = {
             "rmse": lambda at: metrics.root_mean_squared_error(y[at], p[at]),
             "r2": lambda at: metrics.r2_score(y[at], p[at]),
             "median_absolute_error": lambda at: metrics.median_absolute_error(y[at], p[at]),
             "error_p90": lambda at: np.quantile(p[at] - y[at], 0.9),
         }
 
-    def interval(figure):
+    def interval(metric):
         def statistic(at):
-            return figure(at.astype(int))
+            return metric(at.astype(int))
 
         found = stats.bootstrap(
             (np.arange(count),), statistic, vectorized=False, method="percentile", n_resamples=DRAWS, random_state=SEED
         )
         return [float(found.confidence_interval.low), float(found.confidence_interval.high)]
 
-    return {name: interval(figure) for name, figure in figures.items()}
+    return {name: interval(metric) for name, metric in metrics.items()}
 
 
 def column(rows, name):
@@ -838,7 +838,7 @@ def of_column(name, statistic, least=1):
     return lambda rows: statistic(column(rows, name)) if len(column(rows, name)) >= least else None
 
 
-# Custom figures: their expressions, and the same by numpy.
+# Custom metrics: their expressions, and the same by numpy.
 CUSTOM = {
     "average": ("avg(score)", of_column("score", np.mean)),
     "known": (
@@ -856,16 +856,16 @@ CUSTOM = {
 
 def custom(rows):
     with np.errstate(all="ignore"):
-        return {name: defined(figure(rows)) for name, (_, figure) in CUSTOM.items()}
+        return {name: defined(metric(rows)) for name, (_, metric) in CUSTOM.items()}
 
 
 def at_threshold(rows, threshold):
-    """The figures of all predictions with a score, judged at a threshold; labels count only where there is no score."""
+    """The metrics of all predictions with a score, judged at a threshold; labels count only where there is no score."""
     without = [dict(one, label=None) if one.get("score") is not None else one for one in rows]
-    figures = binary(without, threshold)
+    metrics = binary(without, threshold)
     names = ("threshold", "tp", "fp", "tn", "fn", "accuracy", "precision", "recall", "f1", "specificity", "mcc", "auc")
     names += ("value", "value_per_prediction", "best_threshold", "best_value")
-    return {name: figures[name] if isinstance(figures.get(name), int) else defined(figures.get(name)) for name in names}
+    return {name: metrics[name] if isinstance(metrics.get(name), int) else defined(metrics.get(name)) for name in names}
 
 
 def evaluate(task, rows):
@@ -873,14 +873,14 @@ def evaluate(task, rows):
     found = {}
     for release in sorted({one["release"] for one in rows} - {""}):
         mine = [one for (of, _), one in last.items() if of == release and one["outcome"]]
-        figures = counted(task, release, last, rows) | TASKS[task](mine)
+        metrics = counted(task, release, last, rows) | TASKS[task](mine)
         if task == "binary":
-            figures["thresholds"] = {str(t): at_threshold(mine, t) for t in (0.1, 0.3, 0.7)}
-        figures["unjudged"] = figures.pop("outcomes") - figures["labelled"]
-        figures["custom"] = custom([one for (of, _), one in last.items() if of == release])
+            metrics["thresholds"] = {str(t): at_threshold(mine, t) for t in (0.1, 0.3, 0.7)}
+        metrics["unjudged"] = metrics.pop("outcomes") - metrics["labelled"]
+        metrics["custom"] = custom([one for (of, _), one in last.items() if of == release])
         found[release] = {
             name: value if isinstance(value, (int, dict)) else defined(value)
-            for name, value in figures.items()
+            for name, value in metrics.items()
         }
     return found
 
@@ -914,7 +914,7 @@ def main():
         "custom": expressions,
         "cases": made,
     }
-    (HERE / "figures.json").write_text(json.dumps(reference, indent=1, allow_nan=False) + "\n")
+    (HERE / "metrics.json").write_text(json.dumps(reference, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

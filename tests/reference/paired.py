@@ -129,7 +129,7 @@ def binary(rng, sizes, better):
             "mae": None,
         })
     of_sequence = so_far(advantages)
-    return {"periods": periods, "figures": says, "sequence": of_sequence, "measure": "brier"}
+    return {"periods": periods, "metrics": says, "sequence": of_sequence, "measure": "brier"}
 
 
 def regression(rng, sizes, spreads):
@@ -140,7 +140,7 @@ def regression(rng, sizes, spreads):
         advantages.append(np.sign(errors[1] - errors[0]))
         says.append({"accuracy": None, "auc": None, "brier": None, "log_loss": None, "mae": of_means(*errors)})
     of_sequence = so_far(advantages)
-    return {"periods": periods, "figures": says, "sequence": of_sequence, "measure": "wins"}
+    return {"periods": periods, "metrics": says, "sequence": of_sequence, "measure": "wins"}
 
 
 def main():

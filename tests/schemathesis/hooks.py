@@ -50,7 +50,7 @@ STATEMENTS = [
 ]
 # Alert rules of different names.
 ALERT_RULES = [
-    {"name": "low", "figure": "auc", "release": "v1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3},
+    {"name": "low", "metric": "auc", "release": "v1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3},
     {"name": "moved", "count": "predictions", "moved": 5, "window": 28},
     {"name": "late", "missing": "predictions", "by": "06:00"},
     {"name": "far", "drift": "score", "statistic": "psi", "reference": "2026-04-01..2026-04-30", "above": 0.2},
@@ -60,7 +60,7 @@ WEBHOOKS = [
     {"name": "chat", "url_from": "slack_url", "format": "slack"},
 ]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
-UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature", "change")
+UNKNOWN = ("If-Match", "cursor", "after", "read_version", "snapshot", "tag", "bins", "mature", "change")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
 # What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
@@ -134,7 +134,7 @@ def before_load_schema(context, raw_schema):
     measured.update(run={"type": "null"}, step={"type": "null"}, value={"type": "number"})
     # Of a release that exists, only the same registration is taken again, and that holds from the beginning.
     release = schemas["Event.releases"]
-    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits", "figures"):
+    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits", "metrics"):
         release["properties"].pop(name, None)
     for name, value in REGISTERED.items():
         release["properties"][name] = {"type": "string", "enum": [value]}
@@ -201,12 +201,12 @@ def narrow_catalog(path, method, operation):
             # With it the limits must be those of one append, which the document says in words.
             properties.pop("once", None)
         if path.endswith("/sql"):
-            # JSON Schema cannot say what a statement is, and hardly any cut is one that there is.
+            # JSON Schema cannot say what a statement is, and hardly any read version is one that there is.
             properties["sql"] = {"type": "string", "enum": STATEMENTS}
-            properties.pop("cut", None)
+            properties.pop("read_version", None)
         if path.endswith("/consumers") and method == "put":
-            # It takes the place of a cut, of which hardly any is one that there is, and a consumer follows one kind.
-            properties.pop("cut", None)
+            # It takes the place of a read version, of which hardly any is one that there is, and a consumer follows one kind.
+            properties.pop("read_version", None)
             properties["kind"] = {"type": "string", "enum": ["predictions"]}
             schema["required"] = sorted({*schema.get("required", []), "kind"})
         if path.endswith("/alert-rules") and method == "put":
@@ -225,7 +225,7 @@ def narrow_catalog(path, method, operation):
             for name in ("name", "from", "to"):
                 del properties[name]
             schema["required"] = ["rule"]
-        if path.endswith("/outcomes/resettle"):
+        if path.endswith("/outcomes/rematch"):
             # Days must be in their order.
             for name in ("from", "to"):
                 del properties[name]
@@ -239,13 +239,13 @@ def narrow_catalog(path, method, operation):
             properties["days"] = {"enum": ["2026-04-01..2026-05-31", "2026-06-01"]}
         if path.endswith("/approvals") and method == "post":
             # Taking back what was not given is a conflict.
-            properties.pop("withdraw", None)
+            properties.pop("retract", None)
         if "entries" in properties:
             # Not all that looks like an id is one.
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
         if path.endswith("/definitions") and method == "post":
             # Of either a release or a model; it says something, and which task it is, the model says.
-            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits", "figures"):
+            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits", "metrics"):
                 properties.pop(name, None)
             properties["release"]["type"] = "string"
             properties["threshold"] = {"type": "number"}
@@ -264,7 +264,7 @@ def narrow_catalog(path, method, operation):
         if path == "/v1/models" or path.endswith("/models"):
             # JSON Schema cannot say that edges grow and columns differ, nor what an aggregate in SQL is.
             properties.pop("splits", None)
-            properties.pop("figures", None)
+            properties.pop("metrics", None)
         if path in CREATED:
             MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
 
@@ -337,15 +337,15 @@ def before_call(context, case, **kwargs):
         del query["model"]
     if case.path.endswith("/leaderboard") and not ("from" in query and "to" in query and "day" not in query):
         # The other words are of a window, which has both ends.
-        for name in ("from", "to", "figure", "direction", "min-n", "environment", "as-of"):
+        for name in ("from", "to", "metric", "direction", "min-n", "environment", "as-of"):
             query.pop(name, None)
     elif case.path.endswith("/leaderboard"):
         # No release is live.
         query.pop("environment", None)
-        query.setdefault("figure", "auc")
+        query.setdefault("metric", "auc")
     if case.path.endswith("/segments"):
         # No primary metric may be set.
-        query.setdefault("figure", "accuracy")
+        query.setdefault("metric", "accuracy")
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

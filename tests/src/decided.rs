@@ -1,4 +1,4 @@
-//! Appends the decisions of a projector about pending outcomes, by the ingest of a test; can fail on demand.
+//! Appends the decisions of a projector about unmatched outcomes, by the ingest of a test; can fail on demand.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use event::{Columns, Error, Id, Result};
 use ingest::Ingest;
 use log::key::{DecisionId, LogId};
-use projector::pending::Append;
+use projector::unmatched::Append;
 
 /// Appends by an ingest.
 #[derive(Debug)]

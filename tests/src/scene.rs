@@ -20,9 +20,9 @@ use projector::{
     expire::{Deleted, expire},
     features::sketch,
     project::{self, project},
-    stages::{self, Made},
     sweep::sweep,
     verify::verify,
+    vintages::{self, Made},
 };
 use query::{Answer, Format, Query, Request, What, Words};
 use serde_json::{Value, json};
@@ -137,8 +137,8 @@ impl Scene {
     }
 
     /// Keeps the evaluations of days at the ages that they have reached at `now`, as a sweep does.
-    pub async fn keep_stages(&self, now: Timestamp) -> Made {
-        stages::make(&*self.table, self.id(), &BTreeSet::new(), now).await.unwrap()
+    pub async fn keep_vintages(&self, now: Timestamp) -> Made {
+        vintages::make(&*self.table, self.id(), &BTreeSet::new(), now).await.unwrap()
     }
 
     /// Deletes the events that have expired at `now`, by the clock and by the time that the table has counted.
@@ -174,12 +174,12 @@ impl Scene {
     }
 
     /// Current evaluations of June, or those as of an instant.
-    pub async fn figures(&self, as_of: Option<&str>) -> String {
+    pub async fn metrics(&self, as_of: Option<&str>) -> String {
         let words = Words {
             from: "2026-06-01",
             to: "2026-06-30",
             columns: Some(
-                "day,release,predictions,positives,accuracy,repeated,unmatched,definition_from,positive_label,threshold",
+                "day,release,predictions,positives,accuracy,repeated,orphaned,definition_from,positive_label,threshold",
             ),
             as_of,
             ..Words::default()

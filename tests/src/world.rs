@@ -7,7 +7,7 @@ use std::{
 
 use catalog::{Catalog, New, NewEntity, SnapshotContent};
 use event::{Clock, Definition, Id, Kind, Task, Timestamp, Window};
-use log::{cut::Cut, key::EntityId, layout};
+use log::{key::EntityId, layout, read_version::ReadVersion};
 use table::Table;
 
 use crate::{
@@ -97,10 +97,10 @@ pub fn at(text: &str) -> Timestamp {
 /// Content of a new snapshot that reads nothing.
 ///
 /// # Panics
-/// If an empty cut cannot be written.
+/// If an empty read version cannot be written.
 pub fn snapshot(workspace: &EntityId) -> New {
     let window = Window::of(at("2026-06-01T00:00:00Z").day());
-    let cut = Cut {
+    let read_version = ReadVersion {
         workspace: workspace.id().clone(),
         window,
         kinds: [Kind::Predictions].into(),
@@ -113,10 +113,10 @@ pub fn snapshot(workspace: &EntityId) -> New {
         words: ["from", "to"].map(|name| (name.to_owned(), "2026-06-01".to_owned())).into(),
         window,
         columns: vec!["key".to_owned(), "score".to_owned()],
-        as_of: cut.as_of,
+        as_of: read_version.as_of,
         rows: 0,
         digest: "sha256:00".to_owned(),
-        cut: cut.to_bytes().expect("a cut"),
+        read_version: read_version.to_bytes().expect("a read version"),
     };
     New::Snapshot { workspace: workspace.id().clone(), content: Box::new(content) }
 }

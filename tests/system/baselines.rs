@@ -62,7 +62,7 @@ fn baselines_are_named_and_measured_from(place: &Place) {
         unknown.text()
     );
 
-    // The command changes the same, and what it said is in the trail.
+    // The command changes the same, and what it said is in the audit log.
     let command = ["baseline", "set", "credit/prod/v1", "june", "2026-06-01"];
     assert!(run_ok(place, &command).contains("june"));
     assert_eq!(drift("release:v1/june").status, 200);
@@ -70,6 +70,6 @@ fn baselines_are_named_and_measured_from(place: &Place) {
     assert_eq!((gone.status, gone.json()), (200, spring));
     run_ok(place, &["baseline", "delete", "credit/prod/v1", "spring"]);
     assert_eq!(drift("release:v1/spring").status, 404);
-    let trail = run_ok(place, &["audit", "-w", "credit/prod", "--format", "csv"]);
-    assert!(trail.lines().filter(|line| line.contains("spring")).count() >= 2, "{trail}");
+    let audit_log = run_ok(place, &["audit", "-w", "credit/prod", "--format", "csv"]);
+    assert!(audit_log.lines().filter(|line| line.contains("spring")).count() >= 2, "{audit_log}");
 }

@@ -301,7 +301,7 @@ fn audit_table_states_its_window() {
         |more: &[&str]| says(&[&["audit", "-w", "credit/prod"], more].concat()).contains("window: 20");
     assert!(says_days(&[]));
     assert!(!says_days(&["--from", "2026-01-01"]) && !says_days(&["--format", "csv"]));
-    // More than one page is said, and a deleted workspace keeps its trail.
+    // More than one page is said, and a deleted workspace keeps its audit log.
     for model in ["risk", "price"] {
         run_ok(&place, &["model", "create", model, "-w", "credit/prod", "--task", "binary"]);
     }
@@ -394,9 +394,9 @@ fn settings_change_alone_and_keep_the_rest() {
     // The direction is that of the new metric, and not the one that followed from the old metric.
     let rmse = settings(&["--primary-metric", "rmse"]);
     assert_eq!((&rmse["direction"], &rmse["accept_unknown_releases"]), (&json!("min"), &json!(true)));
-    let days = settings(&["--board-days", "14"]);
-    assert_eq!((&days["primary_metric"], &days["board_days"]), (&json!("rmse"), &json!(14)));
-    assert_eq!(settings(&["--board-days", "none"])["board_days"], Value::Null);
+    let days = settings(&["--leaderboard-days", "14"]);
+    assert_eq!((&days["primary_metric"], &days["leaderboard_days"]), (&json!("rmse"), &json!(14)));
+    assert_eq!(settings(&["--leaderboard-days", "none"])["leaderboard_days"], Value::Null);
     run_ok(
         &place,
         &["workspace", "quota", "credit/prod", "--rows-per-day", "1000", "--bytes-per-day", "9000"],
@@ -453,7 +453,7 @@ fn alert_rules_are_applied_listed_tried_and_deleted() {
     assert_eq!((&shown["count"], &shown["below"]), (&json!("predictions"), &json!(1.0)));
     let days = ["--from", "2026-06-01", "--to", "2026-06-03"];
     let tried = ok(&[&["alert", "test", "few", "--format", "json"], &w[..], &days].concat());
-    let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "days": 0, "crossing": "fires" });
+    let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "days": 0, "transition": "fires" });
     assert_eq!(serde_json::from_str::<Value>(&tried).unwrap(), fires);
     // A rule that is not applied, tested from its file.
     write(&few.replace("few", "many").replace("below = 1", "above = 1"));

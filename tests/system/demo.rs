@@ -6,7 +6,7 @@ use crate::support::{ndjson, run, run_ok};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Figures of scikit-learn for some days, made by `demo/reference.py`.
+/// Metrics of scikit-learn for some days, made by `demo/reference.py`.
 const REFERENCE: &str = include_str!("../data/reference.json");
 
 /// Maximum difference of two implementations.
@@ -75,13 +75,13 @@ fn every_event_is_counted_once() {
 }
 
 #[test]
-fn figures_are_plotted_on_terminal_and_as_image() {
+fn metrics_are_plotted_on_terminal_and_as_image() {
     let plot = |more: &[&str]| {
         let window =
             ["-w", "flights/nyc", "--from", "2013-04-01", "--to", "2013-12-31", "--group-by", "month"];
         run(demo().data.path(), &[&["plot"], more, &window].concat())
     };
-    let drawn = plot(&["evaluations", "--figure", "auc"]);
+    let drawn = plot(&["evaluations", "--metric", "auc"]);
     insta::assert_snapshot!("plot", String::from_utf8(drawn.stdout).unwrap());
 
     let folder = tempfile::tempdir().unwrap();
@@ -104,8 +104,8 @@ fn figures_are_plotted_on_terminal_and_as_image() {
 
     for (wrong, says) in [
         (&["joined"][..], "joined have no numbers over time that could be drawn"),
-        (&["evaluations", "--figure", "speed"], "speed is no column of numbers"),
-        (&["evaluations", "--figure", "day"], "day is no column of numbers"),
+        (&["evaluations", "--metric", "speed"], "speed is no column of numbers"),
+        (&["evaluations", "--metric", "day"], "day is no column of numbers"),
         (&["rollups"], "only evaluations have it"),
         (&["estimates"], "reference: name the days"),
         (&["classes", "--interval"], "`classes` does not take it"),
@@ -136,17 +136,17 @@ fn breakdowns_add_up_to_the_day() {
         .collect();
     scores.sort_by(f64::total_cmp);
     let v1 = rollups.iter().find(|row| row["release"] == "v1").unwrap();
-    let figure = |name: &str| v1[name].as_f64().unwrap();
+    let metric = |name: &str| v1[name].as_f64().unwrap();
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;
     let std = (scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n).sqrt();
-    assert!((figure("score_mean") - mean).abs() < 1e-12 && (figure("score_std") - std).abs() < 1e-12);
-    assert_eq!((figure("score_min"), figure("score_max")), (scores[0], scores[scores.len() - 1]));
+    assert!((metric("score_mean") - mean).abs() < 1e-12 && (metric("score_std") - std).abs() < 1e-12);
+    assert_eq!((metric("score_min"), metric("score_max")), (scores[0], scores[scores.len() - 1]));
     for (name, q) in [("score_p50", 0.5), ("score_p90", 0.9), ("score_p99", 0.99)] {
         let exact = scores[(q * (n - 1.0)) as usize];
-        assert!((figure(name) / exact - 1.0).abs() < 0.07, "{name}: {} is not near {exact}", figure(name));
+        assert!((metric(name) / exact - 1.0).abs() < 0.07, "{name}: {} is not near {exact}", metric(name));
     }
-    assert_eq!((figure("label_null_rate"), figure("value_null_rate")), (0.0, 1.0));
+    assert_eq!((metric("label_null_rate"), metric("value_null_rate")), (0.0, 1.0));
 }
 
 #[test]
@@ -161,14 +161,14 @@ fn evaluations_agree_with_scikit_learn() {
         for count in ["predictions", "labelled", "positives"] {
             assert_eq!(found[0][count], expected[count], "{day} {release} {count}");
         }
-        for figure in ["accuracy", "auc", "log_loss", "brier", "precision", "recall", "f1"] {
-            let (found, expected) = (found[0][figure].as_f64(), expected[figure].as_f64());
-            assert_close(found, expected, &format!("{day} {release} {figure}"));
+        for metric in ["accuracy", "auc", "log_loss", "brier", "precision", "recall", "f1"] {
+            let (found, expected) = (found[0][metric].as_f64(), expected[metric].as_f64());
+            assert_close(found, expected, &format!("{day} {release} {metric}"));
         }
     }
 }
 
-/// Panics unless both figures are equal, or both absent.
+/// Panics unless both metrics are equal, or both absent.
 pub(crate) fn assert_close(found: Option<f64>, expected: Option<f64>, what: &str) {
     match (found, expected) {
         (Some(found), Some(expected)) => {

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Running, almanac, ndjson, on_both_engines, register, run, run_ok};
@@ -147,21 +147,23 @@ fn killed_tail_resumes_without_losing_events(place: &Place) {
 fn http_long_poll_answers_when_events_arrive(place: &Place) {
     let service = Running::start(place, &[], &[]);
     register(&service);
-    let cut_of = |answer: &crate::support::Answer| answer.header("almanac-cut").unwrap().to_owned();
+    let read_version_of =
+        |answer: &crate::support::Answer| answer.header("almanac-read-version").unwrap().to_owned();
     let nothing = service.get(FOLLOW);
     assert_eq!((nothing.status, nothing.text()), (200, ""));
-    let mut cut = cut_of(&nothing);
+    let mut read_version = read_version_of(&nothing);
     for round in 0..6 {
         let (mut rows, end) = thread::scope(|scope| {
             let follows = scope.spawn(|| {
-                let mut cut = cut.clone();
+                let mut read_version = read_version.clone();
                 loop {
-                    let answer = service.get(&format!("{FOLLOW}?wait=30&columns=key,score&after={cut}"));
+                    let answer =
+                        service.get(&format!("{FOLLOW}?wait=30&columns=key,score&after={read_version}"));
                     assert_eq!(answer.status, 200, "{}", answer.text());
-                    cut = cut_of(&answer);
+                    read_version = read_version_of(&answer);
                     if !answer.text().is_empty() {
                         assert_eq!(answer.header("almanac-behind"), Some("0"));
-                        return (ndjson(answer.text()), cut);
+                        return (ndjson(answer.text()), read_version);
                     }
                 }
             });
@@ -172,23 +174,23 @@ fn http_long_poll_answers_when_events_arrive(place: &Place) {
         rows.sort_by_key(|row| row["key"].to_string());
         let expected = (0..KEYS).map(|key| json!({"key": format!("0/{key}"), "score": round as f64 / 100.0}));
         assert_eq!(rows, expected.collect::<Vec<_>>(), "round {round}");
-        cut = end;
+        read_version = end;
     }
     // Arrow gives the same events.
     let arrow = service.get(&format!("{FOLLOW}?format=ipc-stream"));
     assert_eq!((arrow.content_type.as_str(), arrow.status), ("application/vnd.apache.arrow.stream", 200));
-    // A cut also holds the time up to which expired days were looked for, which may have advanced since.
-    let heads = |cut: &str| cut.parse::<Cut>().unwrap().heads;
-    assert_eq!(heads(&cut_of(&arrow)), heads(&cut));
+    // A read version also holds the time up to which expired days were looked for, which may have advanced since.
+    let heads = |read_version: &str| read_version.parse::<ReadVersion>().unwrap().heads;
+    assert_eq!(heads(&read_version_of(&arrow)), heads(&read_version));
 
     // A consumer continues after its committed position, which no later commit takes back.
-    let commit = |cut: &str| {
-        let body = json!({ "consumer": "billing", "cut": cut }).to_string();
+    let commit = |read_version: &str| {
+        let body = json!({ "consumer": "billing", "read_version": read_version }).to_string();
         service.send("put", CONSUMERS, &[("Content-Type", "application/json")], Some(body.as_bytes()))
     };
-    let first = cut_of(&service.get(&format!("{FOLLOW}?consumer=billing&limit=1")));
-    for cut in [&first, &cut, &first] {
-        let committed = commit(cut);
+    let first = read_version_of(&service.get(&format!("{FOLLOW}?consumer=billing&limit=1")));
+    for read_version in [&first, &read_version, &first] {
+        let committed = commit(read_version);
         assert_eq!(committed.status, 200, "{}", committed.text());
     }
     assert_eq!(service.get(&format!("{FOLLOW}?consumer=billing")).text(), "");
@@ -197,6 +199,6 @@ fn http_long_poll_answers_when_events_arrive(place: &Place) {
     let gone = service.send("delete", &format!("{CONSUMERS}?consumer=billing"), &[], None);
     assert_eq!(gone.status, 204);
     assert_eq!(service.get(CONSUMERS).json(), json!({ "consumers": [] }));
-    let refused = service.get(&format!("{FOLLOW}?consumer=billing&after={cut}"));
+    let refused = service.get(&format!("{FOLLOW}?consumer=billing&after={read_version}"));
     assert_eq!(refused.status, 400, "{}", refused.text());
 }

@@ -33,7 +33,7 @@ fn promotion_gates_work_by_command_and_http() {
     let set = [
         "--min-n",
         "5",
-        "--figure",
+        "--metric",
         "auc",
         "--margin",
         "0.01",
@@ -43,7 +43,7 @@ fn promotion_gates_work_by_command_and_http() {
     ];
     let shown = json_of(&place, &[&GATES[..], &set].concat());
     let expected = json!({
-        "model": "risk", "days": 7, "min_n": 5, "figure": "auc", "direction": "max", "margin": 0.01, "second_person": true,
+        "model": "risk", "days": 7, "min_n": 5, "metric": "auc", "direction": "max", "margin": 0.01, "second_person": true,
         "environments": ["production"],
     });
     assert_eq!((&shown, &json_of(&place, &GATES)["gates"][0]), (&expected, &expected));
@@ -80,12 +80,12 @@ fn promotion_gates_work_by_command_and_http() {
     assert_eq!((&listed["gates"], &listed["approvals"][0]["release"]), (&json!([expected]), &json!("v1")));
     let approve = ["release", "approve", "v1", "-w", "credit/prod", "--environment", "production"];
     assert!(ok(&approve).contains("anonymous"));
-    assert!(!ok(&[&approve[..], &["--withdraw"]].concat()).contains("local:"));
+    assert!(!ok(&[&approve[..], &["--retract"]].concat()).contains("local:"));
     let done = ok(&[&promote[..], &["--override", "the first one"]].concat());
     assert!(done.contains("promote  v1"), "{done}");
-    let trail = ok(&["audit", "-w", "credit/prod", "--action", "promotion", "--format", "csv"]);
+    let audit_log = ok(&["audit", "-w", "credit/prod", "--action", "promotion", "--format", "csv"]);
     assert_eq!(
-        (trail.matches("promotion.refuse").count(), trail.matches("promotion.override").count()),
+        (audit_log.matches("promotion.refuse").count(), audit_log.matches("promotion.override").count()),
         (3, 1)
     );
 }
@@ -95,9 +95,9 @@ fn invalid_promotion_gates_are_refused_by_name() {
     let place = Place::sqlite();
     registered(&place);
     for (args, why) in [
-        (&["--margin", "0.1"][..], "figure"),
-        (&["--days", "3"], "gates say at least one of min_n, figure, completeness, second_person"),
-        (&["--figure", "auc", "--margin", "-1"], "margin: -1 is not a number from 0 on"),
+        (&["--margin", "0.1"][..], "metric"),
+        (&["--days", "3"], "gates say at least one of min_n, metric, completeness, second_person"),
+        (&["--metric", "auc", "--margin", "-1"], "margin: -1 is not a number from 0 on"),
         (&["--completeness", "-0.5"], "completeness: -0.5 is not a share from 0 to 1"),
     ] {
         let said = refused(&place, &[&GATES[..], args].concat());

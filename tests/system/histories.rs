@@ -1,6 +1,6 @@
 //! Histories: three ingests, two projectors and two queries, processes of their own on one table. They are stopped, continued,
 //! killed and started again; their clocks are wrong by up to ten seconds and jump; some of their clients are silent
-//! ([`history::world`]). Clients append and read, as of now, as of instants and at cuts, each the events of a day of its own
+//! ([`history::world`]). Clients append and read, as of now, as of instants and at read versions, each the events of a day of its own
 //! ([`history::client`]). Their observations must be free of anomalies ([`history`]).
 //!
 //! `ALMANAC_HISTORIES=10000` requests more of them than a test run has. More of them then run side by side, so that the processes

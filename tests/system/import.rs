@@ -437,9 +437,9 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
     let typo = outcomes("outcomes.csv", &["--known-at", "loded", "--ignore-extra"]).1;
     assert!(typo.contains("--known-at names the column `loded`"), "{typo}");
     assert!(outcomes("outcomes.csv", &known_at("2026-06-20T")).1.contains("--known-at"));
-    let trail = run_ok(
+    let audit_log = run_ok(
         place,
         &["audit", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01", "--format", "csv"],
     );
-    assert!(trail.contains("known_at=2026-06-11T06:00:00Z"), "{trail}");
+    assert!(audit_log.contains("known_at=2026-06-11T06:00:00Z"), "{audit_log}");
 }

@@ -36,7 +36,7 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
     let verified = run_ok(place, &["verify"]);
     assert!(!verified.contains("FAULT"), "{verified}");
 
-    // With one lane the figures are the same.
+    // With one lane the metrics are the same.
     let plain = Place::sqlite();
     run_ok(&plain, &["demo", "--until", "2013-04-04"]);
     assert_eq!(partitions(&plain), [String::new()].into());

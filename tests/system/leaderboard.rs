@@ -88,7 +88,7 @@ fn ranks_are_no_changes_in_the_log(place: &Place) {
         &service,
         "PUT",
         "/settings",
-        &json!({ "primary_metric": "brier", "board_min_n": 1, "board_days": 2 }),
+        &json!({ "primary_metric": "brier", "leaderboard_min_n": 1, "leaderboard_days": 2 }),
     );
     for key in 0..4 {
         judge(&service, &DAYS[0], key..key + 1);
@@ -96,15 +96,15 @@ fn ranks_are_no_changes_in_the_log(place: &Place) {
             places.len() == RELEASES.len() && places.iter().all(|place| place["n"] == key + 1)
         });
     }
-    ok(&service, "PUT", "/settings", &json!({ "primary_metric": "log_loss", "board_min_n": 1 }));
-    let trail = ndjson(&run_ok(place, &["audit", "-w", "credit/prod", "--format", "ndjson"]));
-    let actions: Vec<&str> = trail.iter().map(|record| record["action"].as_str().unwrap()).collect();
+    ok(&service, "PUT", "/settings", &json!({ "primary_metric": "log_loss", "leaderboard_min_n": 1 }));
+    let audit_log = ndjson(&run_ok(place, &["audit", "-w", "credit/prod", "--format", "ndjson"]));
+    let actions: Vec<&str> = audit_log.iter().map(|record| record["action"].as_str().unwrap()).collect();
     assert!(!actions.contains(&"release.change"), "{actions:?}");
-    assert!(trail.iter().all(|record| record["principal"] != "almanac"), "{trail:?}");
+    assert!(audit_log.iter().all(|record| record["principal"] != "almanac"), "{audit_log:?}");
     // Changes of the settings are there.
-    let changed = trail.iter().filter(|record| record["action"] == "settings.change").collect::<Vec<_>>();
+    let changed = audit_log.iter().filter(|record| record["action"] == "settings.change").collect::<Vec<_>>();
     assert_eq!(changed.len(), 2, "{actions:?}");
-    assert!(changed.iter().any(|record| record.to_string().contains("board_days")), "{changed:?}");
+    assert!(changed.iter().any(|record| record.to_string().contains("leaderboard_days")), "{changed:?}");
 }
 
 fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
@@ -122,33 +122,33 @@ fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
     let ranked = |names: [&str; 3]| {
         places_until(&service, |places| places.iter().map(|place| &place["release"]).eq(names.iter()));
     };
-    set(json!({ "primary_metric": "brier", "board_min_n": 1 }));
+    set(json!({ "primary_metric": "brier", "leaderboard_min_n": 1 }));
     ranked(RELEASES);
     // The command line sets the other direction.
     let settings = ["workspace", "settings", "credit/prod", "--format", "json"];
     run_ok(place, &[&settings[..], &["--primary-metric", "brier", "--direction", "max"]].concat());
     ranked(["v3", "v2", "v1"]);
-    run_ok(place, &[&settings[..], &["--primary-metric", "accuracy", "--board-min-n", "5"]].concat());
+    run_ok(place, &[&settings[..], &["--primary-metric", "accuracy", "--leaderboard-min-n", "5"]].concat());
     places_until(&service, |places| {
         places.iter().all(|place| place["metric"] == "accuracy" && place["place"].is_null())
     });
     // Days that have been over for a while, which none of these is that long.
-    run_ok(place, &[&settings[..], &["--board-min-n", "1", "--board-delay", "90"]].concat());
+    run_ok(place, &[&settings[..], &["--leaderboard-min-n", "1", "--leaderboard-delay", "90"]].concat());
     places_until(&service, <[_]>::is_empty);
-    assert_eq!(set(json!({ "primary_metric": "accuracy" }))["board_delay"], Value::Null);
+    assert_eq!(set(json!({ "primary_metric": "accuracy" }))["leaderboard_delay"], Value::Null);
     places_until(&service, |places| places.len() == 3);
     set(json!({}));
     places_until(&service, <[_]>::is_empty);
-    let said = run(place, &[&settings[..], &["--board-delay", "soon"]].concat());
+    let said = run(place, &[&settings[..], &["--leaderboard-delay", "soon"]].concat());
     assert!(
-        String::from_utf8_lossy(&said.stderr).contains("--board-delay: `soon` is not a whole number"),
+        String::from_utf8_lossy(&said.stderr).contains("--leaderboard-delay: `soon` is not a whole number"),
         "{said:?}"
     );
     let answer = service.send(
         "PUT",
         &format!("{PATH}/settings"),
         &[("Content-Type", "application/json")],
-        Some(br#"{"board_delay":91}"#),
+        Some(br#"{"leaderboard_delay":91}"#),
     );
     assert_eq!(answer.status, 400, "{}", answer.text());
 }
@@ -183,7 +183,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
     assert_eq!(places(&service, "")[1]["place"], 2, "one observation is enough");
     let first = format!("?day={}", DAYS[0]);
     assert_eq!(told(&places(&service, &first)), [one("v2", 30.0, 1), one("v1", 10.0, 2)]);
-    let window = format!("?from={}&to={}&figure=metric.revenue", DAYS[0], DAYS[2]);
+    let window = format!("?from={}&to={}&metric=metric.revenue", DAYS[0], DAYS[2]);
     assert_eq!(told(&places(&service, &window)), [one("v2", 30.0, 1), one("v1", 70.0 / 6.0, 6)]);
     let answer = service.get(&format!("{PATH}/leaderboard{window}&as-of={}", DAYS[1]));
     assert_eq!(
@@ -193,8 +193,8 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
     // A new observation moves the leaderboard.
     earn_more(&service, 50.0);
     places_until(&service, |places| told(places)[0] == one("v2", 80.0, 2));
-    let board = run_ok(place, &["release", "leaderboard", "-w", "credit/prod", "--format", "json"]);
-    assert!(board.contains("metric.revenue:sum") && board.contains("80"), "{board}");
+    let leaderboard = run_ok(place, &["release", "leaderboard", "-w", "credit/prod", "--format", "json"]);
+    assert!(leaderboard.contains("metric.revenue:sum") && leaderboard.contains("80"), "{leaderboard}");
     let segments = service.get(&format!("{PATH}/segments?from={0}&to={0}", DAYS[0]));
     assert!(
         segments.text().contains("`metric.revenue:sum` is a logged metric, and segments are of predictions"),
@@ -214,7 +214,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
             "--to",
             &DAYS[2],
             "--sections",
-            "figures,metrics",
+            "metrics,metrics",
         ],
     );
     for part in ["Logged metrics", "revenue: sum by day", "revenue by day", ">30.0000<"] {
@@ -229,31 +229,31 @@ fn watched(service: &Service) {
         let days = ok(service, "POST", "/alert-rules/test", &asked)["days"].as_array().unwrap().clone();
         days.iter().map(|day| (day["value"].clone(), day["state"].clone())).collect::<Vec<_>>()
     };
-    let low = json!({ "name": "low", "figure": "metric.revenue:sum", "release": "v1", "below": 15.0 });
+    let low = json!({ "name": "low", "metric": "metric.revenue:sum", "release": "v1", "below": 15.0 });
     assert_eq!(
         tried(low),
         [(json!(10.0), json!("firing")), (json!(20.0), json!("resolved")), (json!(40.0), json!("ok"))]
     );
-    let all = json!({ "name": "all", "figure": "metric.revenue:sum", "above": 50.0 });
+    let all = json!({ "name": "all", "metric": "metric.revenue:sum", "above": 50.0 });
     assert_eq!(
         tried(all),
         [(json!(40.0), json!("ok")), (json!(20.0), json!("ok")), (json!(90.0), json!("firing"))]
     );
-    let none = json!({ "name": "none", "figure": "metric.clicks", "release": "v1", "above": 1.0 });
+    let none = json!({ "name": "none", "metric": "metric.clicks", "release": "v1", "above": 1.0 });
     assert!(tried(none).iter().all(|(value, state)| value.is_null() && state == "no_data"));
-    let wrong = json!({ "rule": { "name": "x", "figure": "metric.revenue", "tag": "a=b", "above": 1.0 } });
+    let wrong = json!({ "rule": { "name": "x", "metric": "metric.revenue", "tag": "a=b", "above": 1.0 } });
     let answer =
         service.post(&format!("{PATH}/alert-rules/test"), "application/json", None, &wrong.to_string());
-    assert_eq!((answer.status, answer.text().contains("belong to figures of evaluations")), (400, true));
+    assert_eq!((answer.status, answer.text().contains("belong to metrics of evaluations")), (400, true));
     ok(
         service,
         "PUT",
         "/alert-rules",
-        &json!({ "rules": [{ "name": "low", "figure": "metric.revenue:sum", "release": "v1", "below": 15.0 }] }),
+        &json!({ "rules": [{ "name": "low", "metric": "metric.revenue:sum", "release": "v1", "below": 15.0 }] }),
     );
 }
 
-/// Asserts the changes of the metric and of figures of evaluations.
+/// Asserts the changes of the metric and of metrics of evaluations.
 fn changed(place: &Place, service: &Service) {
     let asked = |what: &str, query: &str| {
         let answer = service.get(&format!("{PATH}/{what}?from={}&to={}&{query}", DAYS[1], DAYS[2]));
@@ -277,18 +277,18 @@ fn changed(place: &Place, service: &Service) {
     }
     let rows = asked("evaluations", "release=v1&columns=day,labelled&change=period");
     assert_eq!(rows[0], json!({ "day": &DAYS[1], "labelled": 4, "labelled_change": 3 }));
-    // The rows are those of the window without it, and a cut gives the same.
+    // The rows are those of the window without it, and a read version gives the same.
     let plain = asked("evaluations", "");
     let mut with = asked("evaluations", "change=day");
     for row in &mut with {
         row.as_object_mut().unwrap().retain(|name, _| !name.ends_with("_change"));
     }
     assert_eq!(with, plain);
-    let cut =
-        service.get(&format!("{PATH}/evaluations?from={}&to={}&change=day&format=cut", DAYS[1], DAYS[2]));
+    let read_version = service
+        .get(&format!("{PATH}/evaluations?from={}&to={}&change=day&format=read-version", DAYS[1], DAYS[2]));
     let again = asked(
         "evaluations",
-        &format!("release=v1&columns=day,labelled&change=day&cut={}", cut.text().trim()),
+        &format!("release=v1&columns=day,labelled&change=day&read_version={}", read_version.text().trim()),
     );
     assert_eq!(again, rows);
     for (what, query, why) in [
@@ -321,9 +321,9 @@ fn gates_and_digests_go_by_a_logged_metric(place: &Place) {
     live(&service);
     earn(&service);
     let gates = ["model", "gates", "credit/prod/risk", "--environment", "e0", "--format", "json"];
-    let figure = ["--figure", "metric.revenue:sum", "--margin", "5"];
-    let set: Value = serde_json::from_str(&run_ok(place, &[&gates[..], &figure].concat())).unwrap();
-    assert_eq!((&set["figure"], &set["direction"]), (&json!("metric.revenue:sum"), &json!("max")));
+    let metric = ["--metric", "metric.revenue:sum", "--margin", "5"];
+    let set: Value = serde_json::from_str(&run_ok(place, &[&gates[..], &metric].concat())).unwrap();
+    assert_eq!((&set["metric"], &set["direction"]), (&json!("metric.revenue:sum"), &json!("max")));
     let ask = |release: &str| {
         let body = json!({ "release": release, "environment": "e0" }).to_string();
         let answer = service.post(&format!("{PATH}/promotions"), "application/json", None, &body);

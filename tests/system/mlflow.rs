@@ -155,19 +155,19 @@ fn each_endpoint_asks_for_its_right() {
     assert_eq!(log(&narrow), 403, "a token for predictions alone logs no metrics");
     assert_eq!(log(&may[0].0), 403);
     assert_eq!(log(&may[1].0), 200);
-    // Changes by the door are in the audit trail, with who made them.
+    // Changes by the door are in the audit log, with who made them.
     for (method, what) in [("POST", "create"), ("DELETE", "delete")] {
         let path = format!("mlflow/registered-models/{what}");
         let done = ask(&service, (method, &path), Some(&may[2].0), &json!({ "name": "spare" }));
         assert_eq!(done.status, 200, "{}", done.text());
     }
     drop(service);
-    let trail = run_ok(&place, &["audit", "-w", "credit/prod", "--format", "ndjson"]);
-    let changes = trail.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let audit_log = run_ok(&place, &["audit", "-w", "credit/prod", "--format", "ndjson"]);
+    let changes = audit_log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_spare = changes.filter(|row| row["name"] == "spare");
     let told: Vec<_> = of_spare.map(|row| [row["action"].clone(), row["principal"].clone()]).collect();
     let by = "user:maintainer-credit-prod";
-    assert_eq!(told, [["model.create", by], ["model.delete", by]], "{trail}");
+    assert_eq!(told, [["model.create", by], ["model.delete", by]], "{audit_log}");
 }
 
 /// A service with the door to `credit/prod`, which asks nobody who calls.
@@ -379,7 +379,7 @@ fn mlflow_metrics_behave_like_all_others() {
     let rollup = format!("{day}/rollups?{window}&by=metric");
     let folded = service.get_until(&rollup, |answer| answer.text().contains("\"metrics\":3"));
     let row: Value = serde_json::from_str(folded.text().trim()).unwrap();
-    // Values that are no numbers are in no figure.
+    // Values that are no numbers are in no metric.
     assert_eq!((&row["metric"], &row["value_mean"]), (&json!("loss"), &json!(0.5)), "{row}");
 }
 

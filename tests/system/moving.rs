@@ -41,7 +41,7 @@ pub(crate) fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A table with events, projections, an audit trail and a token.
+/// A table with events, projections, an audit log and a token.
 fn filled() -> Place {
     let place = Place::sqlite();
     run_ok(&place, &["demo", "--until", "2013-04-10"]);

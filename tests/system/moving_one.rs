@@ -175,8 +175,8 @@ fn workspace_is_restored_only_where_names_are_free(place: &Place) {
     let now = event::Clock::system().now();
     let beat = Item::new(key::worker("busy-one")).with("v", 1).with("layout", 2).with("beat", 7);
     let beat = beat.with("at", now.micros());
-    let figures = ["shards", "dirty", "oldest_ms", "retries"];
-    let beat = figures.into_iter().fold(beat, |item, figure| item.with(figure, 0));
+    let metrics = ["shards", "dirty", "oldest_ms", "retries"];
+    let beat = metrics.into_iter().fold(beat, |item, metric| item.with(metric, 0));
     block_on(table.put(beat, Condition::None)).unwrap();
     let busy = refused(place);
     assert!(busy.contains("projectors are at work: busy-one"), "{busy}");

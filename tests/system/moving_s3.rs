@@ -15,7 +15,7 @@ use crate::{
 /// The number of looks at a bucket before a test gives up.
 const MAX_LOOKS: usize = 10_000;
 
-/// A table with events, projections, an audit trail and a token.
+/// A table with events, projections, an audit log and a token.
 fn filled() -> Place {
     let place = Place::sqlite();
     run_ok(&place, &["demo", "--until", "2013-04-06"]);

@@ -462,7 +462,7 @@ fn undocumented_input_is_refused_by_name() {
         assert_eq!(service.get(right).status, 200, "{right}");
     }
     assert_eq!(service.get(&format!("{of_workspace}/evaluations?last=7d")).status, 200);
-    // The trail says how long a window is that it takes: one day more is refused.
+    // The audit log says how long a window is that it takes: one day more is refused.
     let mut parameters = parameters(&document, &document["paths"]["/v1/server/audit"]["get"]);
     let from = parameters.find(|parameter| parameter["name"] == "from").unwrap();
     let says = from["description"].as_str().unwrap();

@@ -172,9 +172,9 @@ fn rebuild_beside_the_service_deletes_old_version() {
     assert!(service_verified(&place).contains("all as the log says"));
     let ready = service.get("/readyz");
     assert_eq!((ready.status, ready.text()), (200, "ready\n"));
-    let figures = status(&place);
-    assert_eq!(figures["leases"].as_array().unwrap().len(), 1, "{figures:#}");
-    assert_eq!(figures["leases"][0]["owner"], figures["workers"][0]["worker"], "{figures:#}");
+    let metrics = status(&place);
+    assert_eq!(metrics["leases"].as_array().unwrap().len(), 1, "{metrics:#}");
+    assert_eq!(metrics["leases"][0]["owner"], metrics["workers"][0]["worker"], "{metrics:#}");
 }
 
 /// Asked over HTTP, the projector of the process carries an erasure out, in the loops that it has.

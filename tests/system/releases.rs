@@ -58,13 +58,14 @@ fn define_by_both_doors(place: &Place, service: &Service) {
     };
     run_ok(place, &["release", "define", "by/hand/v2", "--threshold", "0.7", "--from", "2026-06-01"]);
     wire(json!({ "release": "v2", "threshold": 0.7, "from": "2026-06-01" }));
-    let figures = ["--figure", "mean=avg(score)", "--figure", "hits=sum(label = outcome_label)"];
-    run_ok(place, &[&["model", "define", "by/hand/risk", "--from", "2026-06-02"], &figures[..]].concat());
-    let figures = json!({ "mean": "avg(score)", "hits": "sum(label = outcome_label)" });
-    wire(json!({ "model": "risk", "figures": figures, "from": "2026-06-02" }));
-    let fewer = ["release", "define", "by/hand/v2", "--figure", "hits=none", "--from", "2026-06-03"];
+    let metrics =
+        ["--custom-metric", "mean=avg(score)", "--custom-metric", "hits=sum(label = outcome_label)"];
+    run_ok(place, &[&["model", "define", "by/hand/risk", "--from", "2026-06-02"], &metrics[..]].concat());
+    let metrics = json!({ "mean": "avg(score)", "hits": "sum(label = outcome_label)" });
+    wire(json!({ "model": "risk", "custom_metrics": metrics, "from": "2026-06-02" }));
+    let fewer = ["release", "define", "by/hand/v2", "--custom-metric", "hits=none", "--from", "2026-06-03"];
     run_ok(place, &fewer);
-    wire(json!({ "release": "v2", "figures": { "hits": null }, "from": "2026-06-03" }));
+    wire(json!({ "release": "v2", "custom_metrics": { "hits": null }, "from": "2026-06-03" }));
     // A split from an earlier day leaves the threshold as it was said before.
     let threshold = ["release", "define", "by/hand/v2", "--threshold", "0.4", "--from", "2026-06-20"];
     assert!(run_ok(place, &threshold).contains("2026-06-20"));
@@ -79,9 +80,9 @@ fn define_by_both_doors(place: &Place, service: &Service) {
     assert_eq!(post(&threshold).json(), json!({ "definitions": [] }));
     for workspace in ["by/hand", "by/wire"] {
         let model = service.get(&format!("/v1/models/{}", format!("{workspace}/risk").replace('/', "%2F")));
-        assert_eq!(model.json()["figures"], figures);
+        assert_eq!(model.json()["metrics"], metrics);
     }
-    let wrong = post(&json!({ "model": "risk", "figures": { "mean": "score" } }));
+    let wrong = post(&json!({ "model": "risk", "custom_metrics": { "mean": "score" } }));
     assert_eq!(wrong.status, 400, "{}", wrong.text());
     assert!(wrong.text().contains("the column `score` stands outside of an aggregate"), "{}", wrong.text());
 }

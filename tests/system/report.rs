@@ -74,12 +74,12 @@ fn report_shows_available_data_and_explains_gaps(place: &Place) {
     let empty = report();
     says(&empty, &["There are no predictions of these days.", "No release was live in these days."]);
     says(&empty, &["Nothing can be expected", "so there is nothing to compare with 2026-05-25..2026-05-31"]);
-    says(&empty, &["No number of this workspace is watched.", "No figure is known of these days yet"]);
+    says(&empty, &["No number of this workspace is watched.", "No metric is known of these days yet"]);
     assert!(!empty.contains("<svg"), "nothing is drawn of nothing: {empty}");
 
     post("predictions", &predictions("v1"));
     service.get_until(&day("rollups"), |answer| answer.text().contains("v1,1,20,"));
-    let early = run_ok(place, &[&WINDOW[..], &["--sections", "figures,compared,maturity,drift"]].concat());
+    let early = run_ok(place, &[&WINDOW[..], &["--sections", "metrics,compared,maturity,drift"]].concat());
     says(&early, &["No outcome has come yet", "No second release of a model predicted in these days"]);
     says(&early, &["score moved most", "&lt;script&gt;alert(1)&lt;/script&gt;"]);
     assert!(!early.contains("<script") && !early.contains("What was live"), "{early}");
@@ -90,16 +90,16 @@ fn report_shows_available_data_and_explains_gaps(place: &Place) {
     let all = "evaluations?from=2026-05-25&to=2026-06-14&format=csv&columns=release,labelled";
     service.get_until(&format!("{WORKSPACE}/{all}"), judged);
     let first = report();
-    says(&first, &["accuracy by day", "Accuracy of v1: expected and realised", "Figures by day and release"]);
+    says(&first, &["accuracy by day", "Accuracy of v1: expected and realised", "Metrics by day and release"]);
     says(&first, &["as they are stored of each day", "No segment is known of these days."]);
     assert_eq!(first, report(), "one state of the logs, one page");
 
-    // Events that come change the cut, and with it the page.
+    // Events that come change the read version, and with it the page.
     let late = "{\"key\":\"20-0\",\"predicted_on\":\"2026-06-14\",\"label\":\"paid\",\"observed_at\":\"2026-06-20T00:00:00Z\"}\n";
     post("outcomes", late);
-    let cut =
+    let read_version =
         |page: &str| page.split("<dt>Cut</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned();
-    assert_ne!(cut(&first), cut(&report()));
+    assert_ne!(read_version(&first), read_version(&report()));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_cannot_be_reported_is_refused() {
             &["-o", "report.pdf"][..],
             "the name of a report ends with .html, or with .svg for its charts alone",
         ),
-        (&["--sections", "all"], "sections: `all` is none of live, figures, compared, metrics, gates"),
+        (&["--sections", "all"], "sections: `all` is none of live, metrics, compared, logged, gates"),
         (&["--group-by", "hour"], "group-by: `hour` is none of day, week, month, quarter"),
         (&["--model", "m"], "model: there is no `m`"),
         (&["--release", "v9"], "release: there is no `v9`"),

@@ -45,17 +45,17 @@ fn statement_is_answered_over_http_and_command_line(place: &Place) {
         assert!(answer.status == 200 && answer.body.starts_with(begins), "{format}");
     }
 
-    // The command line answers the same, and so does the cut after more has come.
+    // The command line answers the same, and so does the read version after more has come.
     let on_line = ["sql", STATEMENT, "-w", "credit/prod", "--format", "csv"];
     assert_eq!(run_ok(place, &on_line), csv.text());
-    let cut = ask(PATH, json!({ "sql": STATEMENT, "format": "cut" }));
+    let read_version = ask(PATH, json!({ "sql": STATEMENT, "format": "read_version" }));
     let more = r#"{"key":"d","predicted_at":"2026-06-01T05:30:00Z","release":"v1","score":0.1}"#;
     let appended = service.post("/v1/workspaces/credit/prod/predictions", "application/x-ndjson", None, more);
     assert_eq!(appended.status, 201, "{}", appended.text());
     assert_ne!(run_ok(place, &on_line), csv.text());
-    let again = ask(PATH, json!({ "sql": STATEMENT, "format": "csv", "cut": cut.text() }));
+    let again = ask(PATH, json!({ "sql": STATEMENT, "format": "csv", "read_version": read_version.text() }));
     assert_eq!(again.text(), csv.text());
-    assert_eq!(run_ok(place, &[&on_line[..], &["--cut", cut.text()]].concat()), csv.text());
+    assert_eq!(run_ok(place, &[&on_line[..], &["--read-version", read_version.text()]].concat()), csv.text());
 
     for (path, body, status, why) in [
         (PATH, json!({ "sql": "drop table predictions" }), 400, "only SELECT is admitted"),
@@ -123,7 +123,7 @@ fn event_filters_work_over_http_and_command_line(place: &Place) {
     ] {
         let path = format!("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&{wrong}");
         // Also where no event is read for the answer.
-        for answer in [service.get(&path), service.get(&format!("{path}&format=cut"))] {
+        for answer in [service.get(&path), service.get(&format!("{path}&format=read_version"))] {
             assert_eq!(answer.status, 400, "{wrong}");
             assert!(answer.text().contains(why), "{}", answer.text());
         }

@@ -46,8 +46,8 @@ fn rule_trial_matches_command_and_writes_nothing(place: &Place) {
     let days = (&tried["from"], &tried["to"], &tried["fired"]);
     assert_eq!(days, (&json!("2026-06-01"), &json!("2026-06-03"), &json!(2)));
     let all = tried["days"].as_array().unwrap();
-    let crossings: Vec<&Value> = all.iter().map(|day| &day["crossing"]).collect();
-    assert_eq!(crossings, [&json!("fires"), &json!("resolves"), &json!("fires")]);
+    let transitions: Vec<&Value> = all.iter().map(|day| &day["transition"]).collect();
+    assert_eq!(transitions, [&json!("fires"), &json!("resolves"), &json!("fires")]);
     let args = "alert test few -w credit/prod --from 2026-06-01 --to 2026-06-03 --all --format json";
     let told = run_ok(place, &args.split(' ').collect::<Vec<_>>());
     assert_eq!(tried["days"], Value::from(ndjson(&told)), "as the command line says");

@@ -11,7 +11,7 @@ use crate::{
     support::{ndjson, run, run_ok},
 };
 
-/// The figures of scikit-learn for every day and month and release; `demo/reference.py` made them.
+/// The metrics of scikit-learn for every day and month and release; `demo/reference.py` made them.
 const REFERENCE: &str = include_str!("../data/reference-weather.csv");
 
 /// All days of the set.
@@ -63,10 +63,10 @@ fn every_day_and_month_agree_with_scikit_learn() {
             for count in ["predictions", "labelled"] {
                 assert_eq!(found[count].to_string(), expected[count], "{period} {day} {release} {count}");
             }
-            for figure in ["mae", "rmse", "bias", "median_absolute_error", "r2", "coverage", "interval_width"]
+            for metric in ["mae", "rmse", "bias", "median_absolute_error", "r2", "coverage", "interval_width"]
             {
-                let expected = Some(expected[figure].parse().unwrap());
-                assert_close(found[figure].as_f64(), expected, &format!("{period} {day} {release} {figure}"));
+                let expected = Some(expected[metric].parse().unwrap());
+                assert_close(found[metric].as_f64(), expected, &format!("{period} {day} {release} {metric}"));
             }
         }
     }

@@ -78,24 +78,27 @@ fn clocks_that_jump_delete_nothing_before_its_time() {
 }
 
 /// The only clock of a machine is hours or months ahead for minutes, while a worker starts or works: what was decided of instants that had not come
-/// is decided again, in a history of late, undated, repeated and withdrawn events.
+/// is decided again, in a history of late, undated, repeated and retracted events.
 #[test]
 fn what_a_clock_ahead_decides_is_decided_again() {
-    let (mut episodes, mut stages, mut waiting, mut posted, mut odd) = (0, 0, 0, 0, [0; 3]);
+    let (mut episodes, mut vintages, mut waiting, mut posted, mut odd) = (0, 0, 0, 0, [0; 3]);
     let seeds = (seeds() / 250).max(2);
     for seed in 0..seeds {
         let ahead = tests::sim::ahead(seed);
         assert_eq!(ahead.violations, Vec::<String>::new(), "seed {seed}");
         episodes += ahead.episodes;
-        stages += ahead.stages as u64;
+        vintages += ahead.vintages as u64;
         waiting += ahead.waiting as u64;
         posted += ahead.posted as u64;
         odd.iter_mut().zip(ahead.odd).for_each(|(sum, more)| *sum += more);
     }
     println!(
-        "{seeds} seeds: {episodes} times ahead, {stages} stages, {waiting} outcomes wait, {posted} posted; repeated, withdrawn, undated: {odd:?}"
+        "{seeds} seeds: {episodes} times ahead, {vintages} vintages, {waiting} outcomes wait, {posted} posted; repeated, retracted, undated: {odd:?}"
     );
-    assert!(episodes > seeds && stages > 10 * seeds && waiting > 0 && posted > seeds, "{episodes} {stages}");
+    assert!(
+        episodes > seeds && vintages > 10 * seeds && waiting > 0 && posted > seeds,
+        "{episodes} {vintages}"
+    );
     assert!(odd.iter().all(|count| *count as u64 > seeds), "{odd:?}");
 }
 
@@ -104,7 +107,7 @@ fn what_a_clock_ahead_decides_is_decided_again() {
 #[test]
 fn last_event_of_key_counts_despite_clock_skew() {
     let (mut lanes, mut refused, mut died, mut misplaced) = (std::collections::BTreeSet::new(), 0, 0, 0);
-    let (mut withdrawn, mut handed) = (0, 0);
+    let (mut retracted, mut handed) = (0, 0);
     for seed in 0..(seeds() / 20).max(4) {
         let written = tests::sim::writers(seed);
         assert_eq!(written.violations, Vec::<String>::new(), "seed {seed}");
@@ -112,12 +115,12 @@ fn last_event_of_key_counts_despite_clock_skew() {
         refused += written.refused;
         died += written.died;
         misplaced += written.misplaced_by_batch;
-        withdrawn += written.withdrawn;
+        retracted += written.retracted;
         handed += written.handed;
     }
     // Things that never happen prove nothing.
     assert!(lanes.len() > 1 && refused > 0 && died > 0, "{lanes:?} lanes, {refused} refused, {died} died");
-    assert!(withdrawn > 0 && handed > 0, "{withdrawn} taken back, {handed} handed over");
+    assert!(retracted > 0 && handed > 0, "{retracted} taken back, {handed} handed over");
     assert!(misplaced > 0, "lanes by batch are not found");
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }
@@ -176,7 +179,7 @@ fn a_blind_decision_is_found() {
     println!("a blind decision is found after {} seeds: {violations:?}", seed + 1);
 }
 
-/// A day that expires while it is evaluated in parts and rebuilt keeps the figures of all that was appended.
+/// A day that expires while it is evaluated in parts and rebuilt keeps the metrics of all that was appended.
 #[test]
 fn day_expiring_during_rebuild_keeps_whole_evaluation() {
     let seeds = (seeds() / 4).max(20);
@@ -203,18 +206,18 @@ fn a_short_read_is_found() {
     println!("a short read is found after {} seeds", seed + 1);
 }
 
-/// Projectors that die and take the lease from one another record each crossing once, and each came at least once under one id to receivers that
+/// Projectors that die and take the lease from one another record each transition once, and each came at least once under one id to receivers that
 /// miss it, lose answers and hang.
 #[test]
-fn crossings_record_once_and_post_under_one_id() {
+fn transitions_record_once_and_post_under_one_id() {
     let seeds = (seeds() / 50).max(4);
     let (mut came, mut repeated, mut taken) = (0, 0, 0);
     for seed in 0..seeds {
-        let crossed = tests::sim::crossings(seed, None);
-        assert_eq!(crossed.violations, Vec::<String>::new(), "seed {seed}");
-        came += crossed.came as u64;
-        repeated += crossed.repeated as u64;
-        taken += crossed.taken;
+        let rule_transition = tests::sim::transitions(seed, None);
+        assert_eq!(rule_transition.violations, Vec::<String>::new(), "seed {seed}");
+        came += rule_transition.came as u64;
+        repeated += rule_transition.repeated as u64;
+        taken += rule_transition.taken;
     }
     println!("{seeds} seeds: {came} parcels came, {repeated} of them again; {taken} leases were taken");
     assert!(came >= 8 * seeds && repeated > seeds && taken > seeds, "{came} {repeated} {taken}");
@@ -224,9 +227,9 @@ fn crossings_record_once_and_post_under_one_id() {
 #[test]
 fn blind_judging_and_false_deliveries_are_found() {
     for planted in [Planted::BlindJudging, Planted::DeliveredTooEarly, Planted::BlindDelivery] {
-        let run = |seed: &u64| !tests::sim::crossings(*seed, Some(planted)).violations.is_empty();
+        let run = |seed: &u64| !tests::sim::transitions(*seed, Some(planted)).violations.is_empty();
         let seed = (0..MAX_SEEDS_TO_FIND).find(run).expect("it is found");
-        let violations = tests::sim::crossings(seed, Some(planted)).violations;
+        let violations = tests::sim::transitions(seed, Some(planted)).violations;
         println!("{planted:?} is found after {} seeds: {violations:?}", seed + 1);
     }
 }
@@ -236,7 +239,7 @@ fn a_seed_runs_the_same_every_time() {
     for seed in [1, 2, 3, 50, 51] {
         assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
     }
-    assert_eq!(tests::sim::crossings(1, None), tests::sim::crossings(1, None));
+    assert_eq!(tests::sim::transitions(1, None), tests::sim::transitions(1, None));
 }
 
 #[test]

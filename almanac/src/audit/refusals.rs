@@ -1,4 +1,4 @@
-//! Refused attempts, in the trail of the server: one record for each caller, status and minute, with their number. The trail
+//! Refused attempts, in the audit log of the server: one record for each caller, status and minute, with their number. The audit log
 //! keeps its records for good, so a process writes a limited number of them a day, since anybody can cause them: beyond that they
 //! are gathered for longer, all callers together.
 
@@ -21,7 +21,7 @@ use axum::{
 use event::Result;
 use log::{
     audit::{Author, note},
-    key::Trail,
+    key::AuditLog,
 };
 use serde_json::json;
 use table::Table;
@@ -144,7 +144,7 @@ impl Refusals {
             let author = Author { request: tally.request, ..author };
             let said = json!({ "count": tally.count, "operations": tally.operations });
             let what = ("refused", status.to_string());
-            note(&*self.table, &Trail::Server, &author, (what.0, &what.1), Some(said.to_string())).await?;
+            note(&*self.table, &AuditLog::Server, &author, (what.0, &what.1), Some(said.to_string())).await?;
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Refusals {
                 self.left.fetch_add(1, Ordering::Relaxed);
             }
             if let Err(error) = self.record().await {
-                tracing::warn!(%error, "refused attempts could not be recorded in the audit trail");
+                tracing::warn!(%error, "refused attempts could not be recorded in the audit log");
             }
         }
     }

@@ -14,7 +14,7 @@ use catalog::{Catalog, New, NewEntity, Role};
 use event::Clock;
 use log::{
     audit::chain,
-    key::{Scope, Trail},
+    key::{AuditLog, Scope},
     store::Store,
 };
 use serde_json::Value;
@@ -83,9 +83,9 @@ const STEPS: [(&str, &str, &str); 73] = [
     ("PUT", "/v1/workspaces/credit/prod/lanes", r#"{"lanes":2}"#),
     ("PUT", "/v1/workspaces/credit/prod/pins", r#"{"day":"2026-06-12","pinned":true}"#),
     ("PUT", "/v1/workspaces/credit/prod/retention", r#"{"days":9992}"#),
-    ("PUT", "/v1/workspaces/credit/prod/settings", r#"{"primary_metric":"auc","board_days":2}"#),
+    ("PUT", "/v1/workspaces/credit/prod/settings", r#"{"primary_metric":"auc","leaderboard_days":2}"#),
     ("PUT", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999992}"#),
-    ("PATCH", "/v1/workspaces/credit/prod/settings", r#"{"board_days":3}"#),
+    ("PATCH", "/v1/workspaces/credit/prod/settings", r#"{"leaderboard_days":3}"#),
     ("PATCH", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999991}"#),
     ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
     (
@@ -229,11 +229,11 @@ impl House {
         Answer { status: head.status, headers: head.headers, body }
     }
 
-    /// All records of the server's trail, and of the workspace's trail if there is one.
-    async fn trail(&self) -> Vec<Value> {
+    /// All records of the server's audit log, and of the workspace's audit log if there is one.
+    async fn audit_log(&self) -> Vec<Value> {
         let mut rows = Vec::new();
-        for trail in ["/v1/server/audit", "/v1/workspaces/credit/prod/audit"] {
-            let answer = self.call("look", ("GET", &format!("{trail}?from=2026-06-01")), "").await;
+        for audit_log in ["/v1/server/audit", "/v1/workspaces/credit/prod/audit"] {
+            let answer = self.call("look", ("GET", &format!("{audit_log}?from=2026-06-01")), "").await;
             if answer.status == StatusCode::NOT_FOUND {
                 continue;
             }
@@ -255,14 +255,14 @@ fn is_of(pattern: &str, path: &str) -> bool {
 on_both_engines!(
     House::on:
     every_route_that_changes_something_leaves_a_record,
-    a_trail_is_read_page_by_page,
+    a_audit_log_is_read_page_by_page,
     refused_attempts_are_recorded_once_per_caller_minute,
-    a_deleted_workspace_keeps_its_trail,
+    a_deleted_workspace_keeps_its_audit_log,
 );
 
 async fn every_route_that_changes_something_leaves_a_record(house: House) {
     let mut called = BTreeSet::new();
-    let mut known = house.trail().await.len();
+    let mut known = house.audit_log().await.len();
     for (at, (method, path, body)) in STEPS.into_iter().enumerate() {
         let id = format!("request-{at}");
         let answer = house.call(&id, (method, path), body).await;
@@ -274,10 +274,10 @@ async fn every_route_that_changes_something_leaves_a_record(house: House) {
         });
         let pattern = patterns.map(|(pattern, _)| pattern).min_by_key(|pattern| pattern.matches('{').count());
         called.insert((method, pattern.unwrap_or_else(|| panic!("{method} {path}")).as_str()));
-        let trail = house.trail().await;
-        assert!(trail.len() > known, "{method} {path} left no record");
-        known = trail.len();
-        let own: Vec<&Value> = trail.iter().filter(|row| row["request"] == id).collect();
+        let audit_log = house.audit_log().await;
+        assert!(audit_log.len() > known, "{method} {path} left no record");
+        known = audit_log.len();
+        let own: Vec<&Value> = audit_log.iter().filter(|row| row["request"] == id).collect();
         assert!(!own.is_empty(), "{method} {path}: no record has its author");
         for row in own {
             assert_eq!(row["principal"], "user:ann", "{method} {path}: {row}");
@@ -297,24 +297,24 @@ async fn every_route_that_changes_something_leaves_a_record(house: House) {
         }
     }
     assert_eq!(missing, [""; 0], "give them a step");
-    for trail in [Trail::Server, workspace(&house).await] {
-        let checked = chain::verify(&*house.table, &trail, None).await.unwrap();
+    for audit_log in [AuditLog::Server, workspace(&house).await] {
+        let checked = chain::verify(&*house.table, &audit_log, None).await.unwrap();
         assert_eq!(checked.broken, None);
         assert!(checked.records > 5, "{checked:?}");
     }
-    let all = house.trail().await;
+    let all = house.audit_log().await;
     let text = format!("{all:?}");
     assert!(!text.contains(&house.token) && !text.contains("digest"), "{text}");
     let unknown: Vec<&Value> = all.iter().filter(|row| row["principal"].is_null()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
-async fn workspace(house: &House) -> Trail {
+async fn workspace(house: &House) -> AuditLog {
     let found = Catalog::new(Arc::clone(&house.table)).workspace("credit/prod").await.unwrap();
-    Trail::Workspace(found.id().clone())
+    AuditLog::Workspace(found.id().clone())
 }
 
-async fn a_trail_is_read_page_by_page(house: House) {
+async fn a_audit_log_is_read_page_by_page(house: House) {
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
     for n in 2..8 {
         let body = format!(r#"{{"name":"m{n}","task":"regression"}}"#);
@@ -359,7 +359,7 @@ async fn refused_attempts_are_recorded_once_per_caller_minute(mut house: House) 
     let bob = catalog.create(NewEntity::new("bob", New::User), now).await.unwrap().at();
     let new = NewToken { name: "first".into(), expires_at: None, limits: Limits::default(), is_once: false };
     let (token, _) = Tokens::new(Arc::clone(&house.table)).create(&bob, new, now).await.unwrap();
-    let known = house.trail().await.len();
+    let known = house.audit_log().await.len();
     let admin = std::mem::replace(&mut house.token, token.text().to_owned());
     for n in 0..7 {
         let hidden = house.call(&format!("h{n}"), ("GET", "/v1/workspaces/credit/prod"), "").await;
@@ -375,11 +375,11 @@ async fn refused_attempts_are_recorded_once_per_caller_minute(mut house: House) 
         );
     }
     house.token = admin;
-    assert_eq!(house.trail().await.len(), known, "nothing is written by a request");
+    assert_eq!(house.audit_log().await.len(), known, "nothing is written by a request");
     house.refusals.record().await.unwrap();
     house.refusals.record().await.unwrap();
-    let trail = house.trail().await;
-    let refused: Vec<[&str; 4]> = trail
+    let audit_log = house.audit_log().await;
+    let refused: Vec<[&str; 4]> = audit_log
         .iter()
         .filter(|row| row["action"] == "refused")
         .map(|row| ["principal", "object", "request", "after"].map(|name| row[name].as_str().unwrap()))
@@ -390,20 +390,20 @@ async fn refused_attempts_are_recorded_once_per_caller_minute(mut house: House) 
         ["user:bob", "404", "h0", r#"{"count":7,"operations":["GET /v1/workspaces/{category}/{name}"]}"#],
     ];
     assert_eq!(refused, expected);
-    assert_eq!(trail.len(), known + expected.len());
+    assert_eq!(audit_log.len(), known + expected.len());
 
-    // Endless attempts do not make the trail grow for ever.
+    // Endless attempts do not make the audit log grow for ever.
     let admin = std::mem::replace(&mut house.token, "alm_nonsense".to_owned());
     for n in 0..100 {
         house.call(&format!("x{n}"), ("GET", "/v1/whoami"), "").await;
         house.refusals.record().await.unwrap();
     }
     house.token = admin;
-    let refused = house.trail().await.into_iter().filter(|row| row["action"] == "refused").count();
+    let refused = house.audit_log().await.into_iter().filter(|row| row["action"] == "refused").count();
     assert_eq!(refused, 20, "and the rest is gathered");
 }
 
-async fn a_deleted_workspace_keeps_its_trail(house: House) {
+async fn a_deleted_workspace_keeps_its_audit_log(house: House) {
     let catalog = Catalog::new(Arc::clone(&house.table)).waiting(std::time::Duration::ZERO);
     let now = Clock::system().now();
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
@@ -411,7 +411,7 @@ async fn a_deleted_workspace_keeps_its_trail(house: House) {
         .call("m", ("POST", "/v1/workspaces/credit/prod/models"), r#"{"name":"m","task":"regression"}"#)
         .await;
     let own = workspace(&house).await;
-    let Trail::Workspace(id) = &own else { panic!("it is one") };
+    let AuditLog::Workspace(id) = &own else { panic!("it is one") };
     let at = log::key::EntityId::Workspace(id.clone());
     catalog.change(&at, &catalog::Patch::archive(true), None, now).await.unwrap();
     catalog.delete(&at, None, now).await.unwrap();
@@ -420,7 +420,7 @@ async fn a_deleted_workspace_keeps_its_trail(house: House) {
     };
     let kept = chain::records(&*house.table, &own, 1, 100).await.unwrap();
     assert_eq!(actions(&kept), ["model.create", "workspace.change", "workspace.change", "model.delete"]);
-    let server = chain::records(&*house.table, &Trail::Server, 1, 100).await.unwrap();
+    let server = chain::records(&*house.table, &AuditLog::Server, 1, 100).await.unwrap();
     let last = server.last().unwrap();
     assert_eq!((last.action.as_str(), last.name.as_deref()), ("workspace.delete", Some("credit/prod")));
     assert_eq!(last.object, format!("w_{id}"));

@@ -50,14 +50,14 @@ pub(super) async fn listen(config: &Config, table: &Arc<dyn Table>) -> anyhow::R
     Ok(Place { listener, access })
 }
 
-/// Serves the table until the process is asked to stop, and opens the figures of a workspace in a browser.
+/// Serves the table until the process is asked to stop, and opens the metrics of a workspace in a browser.
 ///
 /// # Errors
 /// Those of the services.
 pub(super) async fn show(place: Place, store: Arc<Store>, workspace: &str) -> anyhow::Result<()> {
     let Place { listener, access } = place;
     let address = listener.local_addr()?;
-    let url = format!("http://{address}/#/w/{workspace}/figures");
+    let url = format!("http://{address}/#/w/{workspace}/metrics");
     println!("\nThe dashboard is at {url} until ctrl-c.");
     // The opener may run as long as the browser, so it is not awaited.
     thread::spawn(move || {

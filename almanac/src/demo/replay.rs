@@ -18,12 +18,12 @@ use ingest::{
 };
 use log::{active, key::LogId, scan};
 use polars::prelude::DataFrame;
-use projector::{WorkspaceDay, pending::resolve, project::project};
+use projector::{WorkspaceDay, project::project, unmatched::resolve};
 use serde_json::json;
 use table::Table;
 
 use super::set::{Change, PRODUCTION, Release, Set};
-use crate::{pending::ByIngest, progress::Progress};
+use crate::{progress::Progress, unmatched::ByIngest};
 
 /// Interval of the job that posts outcomes, in microseconds.
 const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;
@@ -180,7 +180,7 @@ async fn resolved(
     now: Timestamp,
 ) -> anyhow::Result<u64> {
     let (id, day) = (workspace.id(), now.day());
-    let heads = scan::heads_of_kind(&**table, id, day, Kind::Pending).await?;
+    let heads = scan::heads_of_kind(&**table, id, day, Kind::Unmatched).await?;
     let logs: BTreeSet<LogId> = heads.into_iter().map(|head| head.log).collect();
     let of_day = WorkspaceDay { workspace: id.clone(), day };
     let version = active::load(&**table, id).await?.version;

@@ -44,14 +44,14 @@ pub(super) async fn print(
             println!("{} days, {predictions} predictions\n", rows.height());
         }
     }
-    let ChartView { title, window, release, figure } = &set.views.chart;
+    let ChartView { title, window, release, metric } = &set.views.chart;
     let (from, to) = replayed(*window, until).unwrap_or(*window);
-    let columns = format!("day,release,{figure}");
+    let columns = format!("day,release,{metric}");
     let columns = Some(columns.as_str());
     let group_by = Some("week");
     let mut weeks =
         ask(Words { from, to, release: Some(release), columns, group_by, ..Words::default() }).await?;
-    let lines = plot::lines(&plot::rows(&mut weeks)?, &["release"], &[figure])?;
+    let lines = plot::lines(&plot::rows(&mut weeks)?, &["release"], &[metric])?;
     // A chart needs more than two points.
     if lines.iter().any(|line| line.points.len() > 2) {
         println!("{title}, by week, {from} to {to}:");

@@ -74,12 +74,12 @@ pub(super) struct TableView {
     pub(super) columns: &'static str,
 }
 
-/// Figure of a release over all days.
+/// Metric of a release over all days.
 pub(super) struct ChartView {
     pub(super) title: &'static str,
     pub(super) window: (&'static str, &'static str),
     pub(super) release: &'static str,
-    pub(super) figure: &'static str,
+    pub(super) metric: &'static str,
 }
 
 /// All sets; the first is the default.
@@ -133,7 +133,7 @@ pub(super) static SETS: [Set; 2] = [
                 title: "Accuracy of v1",
                 window: ("2013-04-01", "2013-12-31"),
                 release: "v1",
-                figure: "accuracy",
+                metric: "accuracy",
             },
             next: &[
                 ("joined", "--from 2013-06-13 --to 2013-06-13 --release v1", "the flights of a bad day"),
@@ -189,7 +189,7 @@ pub(super) static SETS: [Set; 2] = [
                 title: "Mean absolute error of v1",
                 window: ("2013-07-01", "2013-12-31"),
                 release: "v1",
-                figure: "mae",
+                metric: "mae",
             },
             next: &[
                 (

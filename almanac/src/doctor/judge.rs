@@ -237,7 +237,7 @@ fn skipped(status: &Status) -> Finding {
         true => Finding::ok("skipped", "no segment was left out"),
         false => Finding::warning(
             "skipped",
-            format!("segments that are left out of figures: {found}"),
+            format!("segments that are left out of metrics: {found}"),
             "`almanac dlq list` names them; `almanac dlq retry` takes one in again once it can be read",
         ),
     }

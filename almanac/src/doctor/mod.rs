@@ -187,8 +187,8 @@ mod tests {
         let table: Arc<dyn Table> = Arc::new(SqliteTable::open(&path, Clock::system()).unwrap());
         let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let mut heartbeat = Item::new(key::worker("w1")).with("v", 1).with("at", start.micros());
-        for figure in ["beat", "shards", "dirty", "oldest_ms", "retries", "layout"] {
-            heartbeat = heartbeat.with(figure, 1);
+        for metric in ["beat", "shards", "dirty", "oldest_ms", "retries", "layout"] {
+            heartbeat = heartbeat.with(metric, 1);
         }
         table.put(heartbeat, Condition::None).await.unwrap();
         // Each look at the clock advances it by a minute.

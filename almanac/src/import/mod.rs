@@ -67,7 +67,7 @@ pub(crate) struct ImportArgs {
     /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<String>,
-    /// Where the events come from, which the audit trail shows: system, job, run and dataset, such as job=nightly. May be
+    /// Where the events come from, which the audit log shows: system, job, run and dataset, such as job=nightly. May be
     /// repeated.
     #[arg(long, value_name = "WORD=VALUE")]
     pub(crate) source: Vec<String>,

@@ -388,7 +388,7 @@ mod tests {
     use std::sync::Arc;
 
     use event::{Kind, Window};
-    use log::{cut::Cut, key::LogId};
+    use log::{key::LogId, read_version::ReadVersion};
     use object_store::{memory::InMemory, path::Path};
 
     use super::*;
@@ -411,10 +411,10 @@ mod tests {
         Timestamp::parse("2026-06-03T04:30:00Z").unwrap()
     }
 
-    /// Cut of `seq` segments of a day.
-    fn cut(of: &str, seq: u64) -> String {
+    /// Read version of `seq` segments of a day.
+    fn read_version(of: &str, seq: u64) -> String {
         let log = LogId { workspace: workspace(), day: day(of), kind: Kind::Predictions, lane: 0 };
-        let cut = Cut {
+        let read_version = ReadVersion {
             workspace: workspace(),
             window: Window::of(day(of)),
             kinds: [Kind::Predictions].into(),
@@ -422,7 +422,7 @@ mod tests {
             heads: [(log, seq)].into(),
             left_out: Default::default(),
         };
-        cut.to_string()
+        read_version.to_string()
     }
 
     fn exported(delta: &Delta, of: &str, seq: u64, columns: &[&str]) -> Exported {
@@ -435,7 +435,7 @@ mod tests {
             rows: 10 * seq,
         };
         let surrogates = if seq == 1 { String::new() } else { "0123456789abcdef".repeat(2) };
-        let known = Known { covered: cut(of, seq), history: format!("{seq:032x}"), surrogates };
+        let known = Known { covered: read_version(of, seq), history: format!("{seq:032x}"), surrogates };
         Exported { day: day(of), known, schema, file: Some(file) }
     }
 
@@ -469,7 +469,7 @@ mod tests {
         insta::assert_snapshot!(text);
         assert_eq!(Delta::load(&store, "predictions", &workspace()).await.unwrap(), delta);
         assert_eq!(delta.version(), Some(2));
-        assert_eq!(delta.days[&day("2026-06-01")].covered, cut("2026-06-01", 2));
+        assert_eq!(delta.days[&day("2026-06-01")].covered, read_version("2026-06-01", 2));
         let files: Vec<&String> = delta.files.keys().collect();
         assert_eq!(files.len(), 2, "{files:?}");
     }

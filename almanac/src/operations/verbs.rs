@@ -133,7 +133,7 @@ const MORE: &[Verb] = &[
     Verb::of("model gates", "set_promotion_gates")
         .takes(&["model"])
         .or(&["list_promotion_gates"])
-        .rows_of("gates", "model figure margin min_n completeness second_person days delay environments"),
+        .rows_of("gates", "model metric margin min_n completeness second_person days delay environments"),
     Verb::of("snapshot verify", "verify_snapshot").takes(&["snapshot"]).checks("same"),
     Verb::of("release define", "define")
         .takes(&["release"])
@@ -169,8 +169,8 @@ const MORE: &[Verb] = &[
     Verb::of("group members", "list_members").takes(&["group"]),
     Verb::of("counter add", "count").takes(&["type", "entity", "counter", "by"]).alone("value"),
     Verb::of("counter show", "counter").takes(&["type", "entity", "counter"]).alone("value"),
-    Verb::of("outcome pending", "pending_outcomes").takes(ON_WORKSPACE),
-    Verb::of("outcome resettle", "resettle_outcomes").takes(ON_WORKSPACE),
+    Verb::of("outcome unmatched", "unmatched_outcomes").takes(ON_WORKSPACE),
+    Verb::of("outcome rematch", "rematch_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE),
     Verb::of("consumer list", "list_consumers")
         .takes(ON_WORKSPACE)

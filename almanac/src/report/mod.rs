@@ -1,6 +1,6 @@
 //! `almanac report`: one page on the performance of the models of a workspace.
 //!
-//! [`Ask`] defines the subject of the page. Its [`sections`] run queries as `almanac query` does, so figures on the page equal those
+//! [`Ask`] defines the subject of the page. Its [`sections`] run queries as `almanac query` does, so metrics on the page equal those
 //! of a query; [`page`] makes HTML of them.
 
 mod page;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use catalog::{LiveSpans, Model, Settings, Workspace, WorkspacePage};
 use clap::Args;
 use event::{Day, Error, Timestamp, Window};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use plot::Chart;
 use query::{Last, Query, Request, What, Words};
 use serde_json::{Value, json};
@@ -63,12 +63,12 @@ pub(crate) struct ReportArgs {
     /// Of how many days a point of a chart is: day, week, month or quarter; by default what gives the charts up to about sixty points.
     #[arg(long, value_name = "PERIOD")]
     group_by: Option<String>,
-    /// Only these sections, with commas between: live, figures, compared, metrics, gates, expected, drift, segments, maturity, alerts.
+    /// Only these sections, with commas between: live, metrics, compared, logged, gates, expected, drift, segments, maturity, alerts.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sections: Vec<String>,
     /// Print to standard error what the page was read from.
     #[arg(long)]
-    show_cut: bool,
+    show_read_version: bool,
     /// Write to this file instead of the terminal: a page (.html), or its charts as one image (.svg).
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -85,9 +85,9 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
     let query = open::to_ask(config).await?;
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let ask = Ask::of(query, &workspace, args).await?;
-    let (cut, sections) = settled(&ask, &subjects).await?;
-    if args.show_cut {
-        eprintln!("cut: {cut}");
+    let (read_version, sections) = settled(&ask, &subjects).await?;
+    if args.show_read_version {
+        eprintln!("read_version: {read_version}");
     }
     let text = match ending {
         Some("svg") => {
@@ -96,19 +96,19 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
         }
         _ => {
             let title = format!("{}: {} to {}", ask.page.workspace.path, ask.window.from(), ask.window.to());
-            page::page(&title, &facts(&ask, &cut)?, &sections)
+            page::page(&title, &facts(&ask, &read_version)?, &sections)
         }
     };
-    let shown = Shown { show_cut: false, format: None, output: args.output.clone() };
+    let shown = Shown { show_read_version: false, format: None, output: args.output.clone() };
     shown.write_whole(&text)
 }
 
-/// Makes the sections, all of one state of the logs, and returns them with its cut.
-async fn settled<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<(Cut, Vec<Section<'a>>)> {
-    let mut before = ask.cut().await?;
+/// Makes the sections, all of one state of the logs, and returns them with its read version.
+async fn settled<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<(ReadVersion, Vec<Section<'a>>)> {
+    let mut before = ask.read_version().await?;
     for _ in 0..MAX_TRIES {
         let sections = sections::sections(ask, subjects).await?;
-        let after = ask.cut().await?;
+        let after = ask.read_version().await?;
         if (&before.heads, &before.left_out) == (&after.heads, &after.left_out) {
             return Ok((before, sections));
         }
@@ -121,7 +121,7 @@ async fn settled<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<(Cut,
 }
 
 /// Facts at the head of the page. They contain no clock, so equal logs give equal bytes once projections cover them.
-fn facts(ask: &Ask, cut: &Cut) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn facts(ask: &Ask, read_version: &ReadVersion) -> anyhow::Result<Vec<(&'static str, String)>> {
     let mut facts = vec![
         ("Workspace", ask.page.workspace.path.clone()),
         ("Days", format!("{} to {} (UTC), by {}", ask.window.from(), ask.window.to(), ask.period)),
@@ -129,12 +129,15 @@ fn facts(ask: &Ask, cut: &Cut) -> anyhow::Result<Vec<(&'static str, String)>> {
     ];
     facts.extend(ask.model.clone().map(|model| ("Model", model)));
     facts.extend(ask.release.clone().map(|release| ("Release", release)));
-    // The state of the logs is the cut without its instant.
-    let timeless = Cut { as_of: Timestamp::default(), ..cut.clone() };
+    // The state of the logs is the read version without its instant.
+    let timeless = ReadVersion { as_of: Timestamp::default(), ..read_version.clone() };
     let digest = Sha256::digest(timeless.to_bytes()?);
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let segments: u64 = cut.heads.values().sum();
-    facts.push(("Cut", format!("{segments} segments of {} logs, sha256:{digest}", cut.heads.len())));
+    let segments: u64 = read_version.heads.values().sum();
+    facts.push((
+        "ReadVersion",
+        format!("{segments} segments of {} logs, sha256:{digest}", read_version.heads.len()),
+    ));
     Ok(facts)
 }
 
@@ -333,12 +336,12 @@ impl Ask {
         Ok((rows, answer.warnings))
     }
 
-    /// Current cut of the window and its reference.
-    async fn cut(&self) -> anyhow::Result<Cut> {
+    /// Current read version of the window and its reference.
+    async fn read_version(&self) -> anyhow::Result<ReadVersion> {
         let (from, to) = self.reference.split_once("..").unwrap_or_default();
         let (from, to) = (from.min(&self.ends[0]), to.max(&self.ends[1]));
         let request = Request::parse(What::Joined, &Words { from, to, ..Words::default() })?;
-        Ok(self.query.cut(self.page.workspace.id(), &request).await?)
+        Ok(self.query.read_version(self.page.workspace.id(), &request).await?)
     }
 }
 
@@ -426,9 +429,9 @@ mod tests {
         let subject = subject();
         let mut section = Section::new(&subject);
         let rows: Vec<Value> = (0..100).map(|row| json!({ "day": format!("day {row}"), "n": row })).collect();
-        section.table("Figures by day", "day,n,none", &rows);
+        section.table("Metrics by day", "day,n,none", &rows);
         let text = page("a", &[], &[section]);
-        assert!(text.contains("Figures by day: the last 60 of 100 rows</caption>"), "{text}");
+        assert!(text.contains("Metrics by day: the last 60 of 100 rows</caption>"), "{text}");
         assert!(!text.contains(">day 39<") && text.contains(">day 40<") && text.contains(">day 99<"));
         assert!(text.contains("<th scope=\"col\" class=\"n\">n</th>") && !text.contains(">none<"), "{text}");
     }
@@ -462,7 +465,7 @@ mod tests {
         assert_eq!(names(&["alerts", "drift"]).unwrap(), ["drift", "alerts"]);
         let wrong = names(&["drift", "all"]).unwrap_err().to_string();
         assert!(
-            wrong.contains("sections: `all` is none of live, figures, compared, metrics, gates"),
+            wrong.contains("sections: `all` is none of live, metrics, compared, logged, gates"),
             "{wrong}"
         );
     }
@@ -533,7 +536,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn report_lists_crossings_and_worst_segments() {
+    async fn report_lists_transitions_and_worst_segments() {
         let scene = Scene::on(Engine::Sqlite).await;
         let new = NewDefinition {
             splits: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
@@ -543,7 +546,7 @@ mod tests {
         scene.ingest(at("2026-06-01T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
         let wrong = AlertRuleBody {
             name: "often-wrong".into(),
-            figure: Some("accuracy".into()),
+            metric: Some("accuracy".into()),
             release: Some("v1".into()),
             below: Some(0.8),
             ..AlertRuleBody::default()
@@ -557,7 +560,7 @@ mod tests {
         gate(&scene).await;
         let judged =
             projector::alert::judge(&*scene.table, catalog, scene.id(), at("2026-06-03T00:01:00Z")).await;
-        assert_eq!(judged.unwrap().crossings, 1);
+        assert_eq!(judged.unwrap().transitions, 1);
 
         let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
         let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;

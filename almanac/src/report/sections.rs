@@ -8,9 +8,9 @@ use catalog::{
 };
 use event::{Day, Error, Period};
 use fold::{
-    AnyFigure,
-    figure::{self, LoggedStatistic},
+    AnyMetric,
     maturity::AGES,
+    metric::{self, LoggedStatistic},
 };
 use query::{What, Words};
 use serde::Deserialize;
@@ -38,11 +38,11 @@ pub(super) struct Subject {
     pub(super) columns: String,
 }
 
-/// Columns of evaluations, which several sections need; the ends of intervals are made of their figures.
-const FIGURES: &str = "day,release,predictions,labelled,accuracy,accuracy_low,accuracy_high,auc,brier,log_loss,f1,macro_f1,mae,\
+/// Columns of evaluations, which several sections need; the ends of intervals are made of their metrics.
+const METRICS: &str = "day,release,predictions,labelled,accuracy,accuracy_low,accuracy_high,auc,brier,log_loss,f1,macro_f1,mae,\
                        mae_low,mae_high,rmse,bias,value_per_prediction";
 
-/// Figures that have an interval, by one of which releases are followed if the workspace has no primary metric.
+/// Metrics that have an interval, by one of which releases are followed if the workspace has no primary metric.
 const USUAL: [&str; 2] = ["accuracy", "mae"];
 
 /// Maximum releases that are compared, judged or drawn, logged metrics, and segments that are drawn.
@@ -75,8 +75,8 @@ pub(super) fn subjects(wanted: &[String]) -> anyhow::Result<Vec<Subject>> {
 
 /// Makes the sections.
 pub(super) async fn sections<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<Vec<Section<'a>>> {
-    let is_of_figures = |of: &Subject| ["figures", "compared", "segments"].contains(&of.name.as_str());
-    let evaluated = match subjects.iter().any(is_of_figures) {
+    let is_of_metrics = |of: &Subject| ["metrics", "compared", "segments"].contains(&of.name.as_str());
+    let evaluated = match subjects.iter().any(is_of_metrics) {
         true => Evaluated::of(ask).await?,
         false => Evaluated::default(),
     };
@@ -85,9 +85,9 @@ pub(super) async fn sections<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::
         let mut section = Section::new(subject);
         match subject.name.as_str() {
             "live" => live(ask, &mut section),
-            "figures" => figures(ask, &mut section, &evaluated)?,
+            "metrics" => metrics(ask, &mut section, &evaluated)?,
             "compared" => compared(ask, &mut section, &evaluated).await?,
-            "metrics" => metrics(ask, &mut section).await?,
+            "logged" => logged_metrics(ask, &mut section).await?,
             "gates" => gates(ask, &mut section).await?,
             "expected" => expected(ask, &mut section).await?,
             "drift" => drift(ask, &mut section).await?,
@@ -142,7 +142,7 @@ struct Evaluated {
     rows: Vec<Value>,
     warnings: Vec<String>,
     columns: String,
-    /// Figure by which releases are followed.
+    /// Metric by which releases are followed.
     followed: Option<String>,
 }
 
@@ -150,52 +150,52 @@ impl Evaluated {
     async fn of(ask: &Ask) -> anyhow::Result<Self> {
         let primary = ask.settings.primary_metric.as_ref().map(|primary| &primary.metric);
         // A logged metric has a section of its own.
-        let primary = primary.filter(|metric| metric.logged().is_none()).map(AnyFigure::name);
-        let mut columns: Vec<&str> = FIGURES.split(',').collect();
+        let primary = primary.filter(|metric| metric.logged().is_none()).map(AnyMetric::name);
+        let mut columns: Vec<&str> = METRICS.split(',').collect();
         columns.extend(primary.filter(|primary| !columns.contains(primary)));
         let is_end = |column: &str| column.ends_with("_low") || column.ends_with("_high");
         let asked = columns.iter().copied().filter(|column| !is_end(column)).collect::<Vec<_>>().join(",");
         let words = Words { columns: Some(&asked), ..ask.by_period() };
         let (mut rows, warnings) = ask.rows(What::Evaluations, words).await?;
         for row in &mut rows {
-            for figure in USUAL {
-                let (low, high) = interval(row, figure).unzip();
-                row[format!("{figure}_low")] = low.into();
-                row[format!("{figure}_high")] = high.into();
+            for metric in USUAL {
+                let (low, high) = interval(row, metric).unzip();
+                row[format!("{metric}_low")] = low.into();
+                row[format!("{metric}_high")] = high.into();
             }
         }
-        let has_numbers = |figure: &&str| rows.iter().any(|row| row[*figure].is_number());
+        let has_numbers = |metric: &&str| rows.iter().any(|row| row[*metric].is_number());
         let followed = primary.into_iter().chain(USUAL).find(has_numbers).map(str::to_owned);
         Ok(Self { followed, rows, warnings, columns: columns.join(",") })
     }
 }
 
-/// Interval of a figure that is a share or a mean of single predictions, so that the figure itself determines it.
-fn interval(row: &Value, figure: &str) -> Option<(f64, f64)> {
-    let (value, n) = (row[figure].as_f64()?, row["labelled"].as_u64()?);
+/// Interval of a metric that is a share or a mean of single predictions, so that the metric itself determines it.
+fn interval(row: &Value, metric: &str) -> Option<(f64, f64)> {
+    let (value, n) = (row[metric].as_f64()?, row["labelled"].as_u64()?);
     let size = n as f64;
-    let evidence = match figure {
-        "accuracy" => figure::Evidence::Share { right: (value * size).round() as u64, n },
-        _ => figure::Evidence::Mean { n, sum: size * value, squares: size * row["rmse"].as_f64()?.powi(2) },
+    let evidence = match metric {
+        "accuracy" => metric::Evidence::Share { right: (value * size).round() as u64, n },
+        _ => metric::Evidence::Mean { n, sum: size * value, squares: size * row["rmse"].as_f64()?.powi(2) },
     };
     evidence.interval()
 }
 
-fn figures(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -> anyhow::Result<()> {
+fn metrics(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -> anyhow::Result<()> {
     let Evaluated { rows, warnings, columns, followed } = evaluated;
     section.warnings.extend(warnings.iter().cloned());
     if !rows.is_empty() && rows.iter().all(|row| row["labelled"] == 0) {
         section.lack("No outcome has come yet for the predictions of these days, so nothing can be judged.");
     }
-    for figure in followed.as_deref().into_iter().chain(["auc"]).collect::<BTreeSet<_>>() {
-        let title = format!("{figure} by {}", ask.period);
-        section.chart(title, lines(rows, &[RELEASE], &[figure])?, ask.marks());
+    for metric in followed.as_deref().into_iter().chain(["auc"]).collect::<BTreeSet<_>>() {
+        let title = format!("{metric} by {}", ask.period);
+        section.chart(title, lines(rows, &[RELEASE], &[metric])?, ask.marks());
     }
     let made = match ask.period.as_str() {
         "day" => "as they are stored of each day",
         _ => "made of all events of a period, and no means of days",
     };
-    section.table(&format!("Figures by {} and release, {made}", ask.period), columns, rows);
+    section.table(&format!("Metrics by {} and release, {made}", ask.period), columns, rows);
     Ok(())
 }
 
@@ -270,7 +270,7 @@ fn verdict(last: &Value, [release, against]: [&str; 2]) -> String {
     format!("{winner} is better than {loser}: decided on {decided}. {told}. {bounds}")
 }
 
-async fn metrics(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
+async fn logged_metrics(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let words =
         Words { by: Some("metric"), columns: Some(section.columns), change: Some("day"), ..ask.words() };
     let mut rows = section.rows(ask, What::Rollups, words).await?;
@@ -342,10 +342,10 @@ async fn failed(
         window,
         release: release.entity.name.clone(),
         champion: champion.map(str::to_owned),
-        figure: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
+        metric: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
         is_of_completeness: gates.completeness.is_some(),
     };
-    let measured = match gates.need_figures() {
+    let measured = match gates.need_metrics() {
         true => ask.query.measure_promotion(ask.page.workspace.id(), &of).await?,
         false => Measured::default(),
     };
@@ -412,20 +412,20 @@ async fn drift(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
 }
 
 async fn segments(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -> anyhow::Result<()> {
-    let Some(figure) = evaluated.followed.as_deref() else {
-        section.lack("No figure is known of these days yet by which segments could be ranked.");
+    let Some(metric) = evaluated.followed.as_deref() else {
+        section.lack("No metric is known of these days yet by which segments could be ranked.");
         return Ok(());
     };
-    let words = |pairs| Words { figure: Some(figure), pairs, ..ask.words() };
+    let words = |pairs| Words { metric: Some(metric), pairs, ..ask.words() };
     let mut rows = section.rows(ask, What::Segments, words(true)).await?;
     if rows.is_empty() {
-        // Pairs come from events, which may have expired; stored figures of single splits remain.
+        // Pairs come from events, which may have expired; stored metrics of single splits remain.
         rows = section.rows(ask, What::Segments, words(false)).await?;
     }
     let Some(worst) = rows.first() else { return Ok(()) };
     let [release, segment, value, whole] = [RELEASE, "segment", "value", "whole"].map(|of| cell(&worst[of]));
     section.brief.push(format!(
-        "{figure} of {release} is worst for {segment}: {value} where all its predictions have {whole}."
+        "{metric} of {release} is worst for {segment}: {value} where all its predictions have {whole}."
     ));
     let key = |row: &Value| [RELEASE, "segment"].map(|of| text(row, of).to_owned());
     let single = rows.iter().filter(|row| row["splits"] == 1);
@@ -437,10 +437,10 @@ async fn segments(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -
         by_period.extend(ask.rows(What::Segments, words).await?.0);
     }
     by_period.retain(|row| drawn.contains(&key(row)));
-    let title = format!("How far the {figure} of the worst segments is from that of all, by {}", ask.period);
+    let title = format!("How far the {metric} of the worst segments is from that of all, by {}", ask.period);
     section.chart(title, lines(&by_period, &["segment", RELEASE], &["gap"])?, Vec::new());
     let caption =
-        format!("The worst segments of {}, by how far their {figure} is from that of all", rows.len());
+        format!("The worst segments of {}, by how far their {metric} is from that of all", rows.len());
     section.table(&caption, section.columns, &rows[..rows.len().min(MANY)]);
     Ok(())
 }
@@ -452,7 +452,7 @@ fn ratio<'a>(rows: &[&'a Value], of: impl Fn(&'a Value) -> Option<(f64, f64)>) -
     (bottom > 0.0).then(|| top / bottom)
 }
 
-/// Rows of maturity together, by a column and age: the share judged of what is expected, of days with an expectation, and figures
+/// Rows of maturity together, by a column and age: the share judged of what is expected, of days with an expectation, and metrics
 /// that are means of predictions.
 fn together(rows: &[Value], column: &str) -> Vec<Value> {
     let place = |row| AGES.iter().position(|age| age.name == text(row, "age")).unwrap_or(AGES.len());
@@ -464,10 +464,10 @@ fn together(rows: &[Value], column: &str) -> Vec<Value> {
         let labelled: u64 = rows.iter().filter_map(|row| row["labelled"].as_u64()).sum();
         let completeness =
             ratio(rows, |row| Some((row["labelled"].as_f64()?, row["expected_labelled"].as_f64()?)));
-        let [accuracy, mae] = USUAL.map(|figure| {
+        let [accuracy, mae] = USUAL.map(|metric| {
             ratio(rows, |row| {
                 let n = row["labelled"].as_f64()?;
-                Some((row[figure].as_f64()? * n, n))
+                Some((row[metric].as_f64()? * n, n))
             })
         });
         json!({ column: name, "age": rows[0]["age"], "days": rows.len(), "labelled": labelled,
@@ -505,17 +505,18 @@ async fn maturity(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
 async fn alerts(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let (catalog, id) = (ask.query.catalog(), ask.page.workspace.id());
     let (rules, judged) = (catalog.alert_rules(id).await?, catalog.judged_rules(id).await?);
-    let crossings = catalog.crossings(id, ask.window.from(), ask.window.to(), MAX_LISTED).await?;
-    let crossings: Vec<Value> = crossings.iter().rev().map(|crossing| serde_json::json!(crossing)).collect();
+    let transitions = catalog.transitions(id, ask.window.from(), ask.window.to(), MAX_LISTED).await?;
+    let transitions: Vec<Value> =
+        transitions.iter().rev().map(|transition| serde_json::json!(transition)).collect();
     let rules: Vec<Value> = rules.iter().map(|rule| standing_json(rule, &judged)).collect();
-    match crossings.len() {
+    match transitions.len() {
         0 if rules.is_empty() => return Ok(()),
         0 => section.say("No rule began to fire or was resolved on these days."),
         MAX_LISTED => section.brief.push(format!("Alert rules crossed {MAX_LISTED} or more times.")),
         count => section.brief.push(format!("Alert rules crossed {count} times.")),
     }
     let of = if ask.is_whole() { "" } else { " of the whole workspace" };
-    section.table(&format!("When rules{of} began to fire and were resolved"), section.columns, &crossings);
+    section.table(&format!("When rules{of} began to fire and were resolved"), section.columns, &transitions);
     section.table(&format!("Where rules{of} stand"), "name,state,judged_day", &rules);
     Ok(())
 }

@@ -32,8 +32,8 @@ pub(crate) enum Along {
     Table,
     /// By GSI1PK, in the order of GSI1SK.
     Gsi1,
-    /// By board, in the order of score.
-    Board,
+    /// By leaderboard, in the order of score.
+    Leaderboard,
 }
 
 #[derive(Debug, Args)]
@@ -113,11 +113,11 @@ pub(crate) async fn query(config: &Config, args: QueryArgs) -> anyhow::Result<()
     let index = match args.index {
         Along::Table => Index::Table,
         Along::Gsi1 => Index::Gsi1,
-        Along::Board => Index::Board,
+        Along::Leaderboard => Index::Board,
     };
     let is_ranged = args.from.is_some() || args.to.is_some() || args.prefix.is_some();
     if matches!(index, Index::Board) && is_ranged {
-        return Err(Error::invalid("board is read whole: it is ordered by numbers").into());
+        return Err(Error::invalid("leaderboard is read whole: it is ordered by numbers").into());
     }
     let end = char::MAX.to_string();
     let range = match args.prefix {

@@ -1,8 +1,8 @@
-//! Monitoring of the services: metrics, log lines, and a line of figures a minute.
+//! Monitoring of the services: metrics, log lines, and a line of metrics a minute.
 //!
 //! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and current values are
 //! added when they are read (`Exposition`). `requests` measures and logs HTTP requests, `logs` formats log lines and `sink`
-//! writes them, `report` writes the line of figures, `process` asks the system about the process.
+//! writes them, `report` writes the line of metrics, `process` asks the system about the process.
 
 use std::{
     path::PathBuf,
@@ -113,14 +113,14 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_DIRTY_DAYS, health.dirty_days as f64),
         (catalogue::PROJECTOR_LAG_SEGMENTS, health.waiting as f64),
         (catalogue::PROJECTOR_LAG_SECONDS, health.oldest.as_secs_f64()),
-        (catalogue::PROJECTOR_PENDING_DAYS, health.unevaluated_days as f64),
+        (catalogue::PROJECTOR_UNMATCHED_DAYS, health.unevaluated_days as f64),
         (catalogue::PROJECTOR_LEASES, health.shards as f64),
         (catalogue::PROJECTOR_HEARTBEAT_AGE, health.heartbeat_age.unwrap_or(health.age).as_secs_f64()),
         (catalogue::PROJECTOR_CHECKPOINT_AGE, health.oldest_checkpoint.as_secs_f64()),
         (catalogue::PROJECTOR_FEED_AGE, health.feed_age.as_secs_f64()),
         (catalogue::PROJECTOR_SWEEP_AGE, health.sweep_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
-        (catalogue::PROJECTOR_WAITING, health.pending as f64),
+        (catalogue::PROJECTOR_WAITING, health.unmatched as f64),
         (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
     ] {
         gauge.gauge([]).set(value);

@@ -1,4 +1,4 @@
-//! Figures of the system about this process. Linux gives them in files; other systems give none.
+//! Metrics of the system about this process. Linux gives them in files; other systems give none.
 
 use std::{fs, path::Path};
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_found_in_what_linux_writes() {
+    fn metrics_are_found_in_what_linux_writes() {
         let status = "Name:\talmanac\nVmHWM:\t  9 kB\nVmRSS:\t  5124 kB\nThreads:\t7\n";
         assert_eq!((field(status, "VmRSS:"), field(status, "Threads:")), (Some(5_124), Some(7)));
         let limits =

@@ -1,4 +1,4 @@
-//! The line of figures that every service writes once a minute, for operators without Prometheus: filters of a log service make
+//! The line of metrics that every service writes once a minute, for operators without Prometheus: filters of a log service make
 //! metrics and alarms of it.
 
 use std::{
@@ -73,11 +73,11 @@ impl Reporter {
     }
 
     fn line(&mut self) {
-        let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let metric = |metric: &AtomicU64| metric.load(Ordering::Relaxed);
         let now = Counts {
-            requests: figure(&self.traffic.requests),
-            errors: figure(&self.traffic.errors),
-            turned_away: figure(&self.traffic.turned_away),
+            requests: metric(&self.traffic.requests),
+            errors: metric(&self.traffic.errors),
+            turned_away: metric(&self.traffic.turned_away),
             denied: self.denials.count(),
         };
         let before = std::mem::replace(&mut self.told, now);
@@ -173,19 +173,19 @@ mod tests {
             let blind = Health { has_swept: false, sweep_age: Some(health.age), ..health.clone() };
             write(Some(&blind), Counts { turned_away: 7, denied: 9, ..Counts::default() });
         });
-        let figures = |line: &Value| {
+        let metrics = |line: &Value| {
             ["message", "level", "lag_segments", "lag_seconds", "dead_letters", "requests", "errors"]
                 .map(|name| line[name].clone())
         };
         let info = json!("INFO");
         let telemetry = json!("telemetry");
         assert_eq!(
-            figures(&lines[0]),
+            metrics(&lines[0]),
             [telemetry.clone(), info.clone(), json!(3), json!(1.5), json!(2), json!(10), json!(1)]
         );
         let none = Value::Null;
         assert_eq!(
-            figures(&lines[1]),
+            metrics(&lines[1]),
             [telemetry, info, none.clone(), none.clone(), none, json!(4), json!(0)]
         );
         assert!(lines[1].get("lag_segments").is_none(), "what is not known has no field");

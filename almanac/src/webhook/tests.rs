@@ -244,7 +244,7 @@ async fn receiver_status_decides_webhook_delivery_outcome() {
 }
 
 #[tokio::test]
-async fn hostile_webhook_receiver_is_cut_off_soon() {
+async fn hostile_webhook_receiver_is_read_version_off_soon() {
     let courier = courier(true, None);
     for (answers, is_taken) in [(Answers::Endless("200 OK"), true), (Answers::Endless("503 Busy"), false)] {
         let receiver = Receiver::that(answers).await;

@@ -1,5 +1,5 @@
 //! Minimal HTTP/1.1 for a load generator: a request of bytes; and from the answer the status, the headers
-//! `Retry-After` and `Almanac-Cut`, and the body. The parser is small so that measuring costs little.
+//! `Retry-After` and `Almanac-Read-Version`, and the body. The parser is small so that measuring costs little.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ pub struct Answer {
     pub status: u16,
     /// Number of seconds after which to retry, if requested.
     pub retry_after: Option<u64>,
-    /// Cut up to which the logs were read, if given.
-    pub cut: Option<String>,
+    /// Read version up to which the logs were read, if given.
+    pub read_version: Option<String>,
     /// Body.
     pub body: Vec<u8>,
 }
@@ -111,7 +111,12 @@ impl Connection {
         }
         ensure!(self.received.len() == end + length, "more bytes than the answer has");
         let body = self.received[end..].to_vec();
-        Ok(Answer { status: head.status, retry_after: head.retry_after, cut: head.cut, body })
+        Ok(Answer {
+            status: head.status,
+            retry_after: head.retry_after,
+            read_version: head.read_version,
+            body,
+        })
     }
 
     async fn receive(&mut self) -> anyhow::Result<()> {
@@ -130,7 +135,7 @@ struct Head {
     status: u16,
     length: Option<usize>,
     retry_after: Option<u64>,
-    cut: Option<String>,
+    read_version: Option<String>,
 }
 
 impl Head {
@@ -140,14 +145,14 @@ impl Head {
         let first = lines.next().unwrap_or_default();
         let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
         let status = status.with_context(|| format!("`{first}` is not the first line of an answer"))?;
-        let mut head = Head { status, length: None, retry_after: None, cut: None };
+        let mut head = Head { status, length: None, retry_after: None, read_version: None };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             if name.eq_ignore_ascii_case("content-length") {
                 head.length = Some(value.trim().parse().context("Content-Length is no number")?);
             } else if name.eq_ignore_ascii_case("retry-after") {
                 head.retry_after = value.trim().parse().ok();
-            } else if name.eq_ignore_ascii_case("almanac-cut") {
-                head.cut = Some(value.trim().to_owned());
+            } else if name.eq_ignore_ascii_case("almanac-read-version") {
+                head.read_version = Some(value.trim().to_owned());
             }
         }
         Ok(head)

@@ -50,7 +50,10 @@ async fn follow(service: &Service) -> anyhow::Result<Came> {
     tokio::spawn(async move {
         while let Ok(answered) = &answer {
             let now = Instant::now();
-            let Some(cut) = answered.is_good().then_some(answered.cut.as_ref()).flatten() else { break };
+            let Some(read_version) = answered.is_good().then_some(answered.read_version.as_ref()).flatten()
+            else {
+                break;
+            };
             for row in answered.body.split(|byte| *byte == b'\n') {
                 let row: Option<serde_json::Value> = serde_json::from_slice(row).ok();
                 let key = row.and_then(|row| Some(row["key"].as_str()?.to_owned()));
@@ -59,7 +62,7 @@ async fn follow(service: &Service) -> anyhow::Result<Came> {
                     return;
                 }
             }
-            let request = ask(&format!("&after={cut}"));
+            let request = ask(&format!("&after={read_version}"));
             answer = connection.ask(&request).await;
         }
     });

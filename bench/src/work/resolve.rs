@@ -9,12 +9,12 @@ use std::{
     },
 };
 
-use almanac::{Embedded, pending::ByIngest};
+use almanac::{Embedded, unmatched::ByIngest};
 use anyhow::ensure;
 use catalog::Catalog;
 use event::{Clock, Id, Kind, Timestamp};
 use log::{active, key::LogId, scan, store::Store};
-use projector::{WorkspaceDay, key_filters, pending, project::project};
+use projector::{WorkspaceDay, key_filters, project::project, unmatched};
 use table::{Table, sqlite::SqliteTable};
 use tokio::time::Instant;
 
@@ -131,7 +131,7 @@ fn resolved(context: &Context, filtered: &Filtered, outcomes: &[Outcome]) -> any
     context.runtime.block_on(async {
         almanac.append(WORKSPACE, Kind::Outcomes, &undated(outcomes), None).await?;
         let now = clock.now();
-        let heads = scan::heads_of_kind(&**table, workspace, now.day(), Kind::Pending).await?;
+        let heads = scan::heads_of_kind(&**table, workspace, now.day(), Kind::Unmatched).await?;
         let logs: BTreeSet<LogId> = heads.into_iter().map(|head| head.log).collect();
         let of_day = WorkspaceDay { workspace: workspace.clone(), day: now.day() };
         project(&**table, active::load(&**table, workspace).await?.version, &of_day, &logs).await?;
@@ -141,7 +141,7 @@ fn resolved(context: &Context, filtered: &Filtered, outcomes: &[Outcome]) -> any
         let (days, later) = ((Some(now.day()), &none), clock.now());
         reads.take();
         let began = Instant::now();
-        let resolved = pending::resolve(&**table, &catalog, &append, workspace, days, later).await?;
+        let resolved = unmatched::resolve(&**table, &catalog, &append, workspace, days, later).await?;
         let seconds = began.elapsed().as_secs_f64();
         let read = reads.take();
         ensure!(

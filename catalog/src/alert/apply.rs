@@ -19,14 +19,14 @@ pub const MAX_WEBHOOKS: usize = 8;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// Prefixes of the attributes of rules and of webhooks, each its own, so that a record of the trail says which changed.
+/// Prefixes of the attributes of rules and of webhooks, each its own, so that a record of the audit log says which changed.
 const RULE: &str = "rule#";
 const WEBHOOK: &str = "webhook#";
 
 /// Attribute of workspaces with a deleted rule, whose standing those who judge forget.
 const HAD_RULES: &str = "had_rules";
 
-/// Alert rules of a workspace, and the webhooks to which their crossings are posted.
+/// Alert rules of a workspace, and the webhooks to which their transitions are posted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alerts {
     /// Rules, by name.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use event::{Day, Error, Id, Kind, Result, Timestamp};
-use fold::alert::{Crossing, JudgedDay, Standing};
+use fold::alert::{JudgedDay, Standing, Transition};
 use log::{key, projection::Applied};
 use serde::{Deserialize, Serialize};
 use table::{Item, KeyRange, Pages, Query, Table, query_all};
@@ -16,7 +16,7 @@ use crate::Catalog;
 /// Version of these items.
 const ITEM_VERSION: i64 = 1;
 
-/// Maximum crossings, or deliveries, of an answer.
+/// Maximum transitions, or deliveries, of an answer.
 pub const MAX_LISTED: usize = 1_000;
 
 /// Number of days whose lag is kept.
@@ -35,11 +35,11 @@ pub struct Judged {
     /// Standing after that day.
     #[serde(flatten)]
     pub standing: Standing,
-    /// Crossing by which it fires, while it does.
+    /// Transition by which it fires, while it does.
     pub fired: Option<FiredBy>,
 }
 
-/// Crossing by which a rule fires, and who was told.
+/// Transition by which a rule fires, and who was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FiredBy {
     /// Day on which it crossed.
@@ -50,10 +50,10 @@ pub struct FiredBy {
     pub webhooks: Vec<String>,
 }
 
-/// Crossing of a rule: it began to fire, or was resolved.
+/// Transition of a rule: it began to fire, or was resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CrossedRule {
+pub struct RuleTransition {
     /// Unique id in the workspace.
     pub id: String,
     /// Name of the rule.
@@ -64,10 +64,10 @@ pub struct CrossedRule {
     /// The day that was judged.
     #[schema(value_type = String, format = Date)]
     pub day: Day,
-    /// Kind of the crossing: `fires` or `resolves`.
+    /// Kind of the transition: `fires` or `resolves`.
     #[serde(rename = "what")]
     #[schema(value_type = String, pattern = "^(fires|resolves)$")]
-    pub crossing: Crossing,
+    pub transition: Transition,
     /// When the day was judged.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
@@ -78,7 +78,7 @@ pub struct CrossedRule {
     #[schema(required)]
     pub measured: Option<f64>,
     /// Up to which segment of each log of the day, at least.
-    pub cut: Applied,
+    pub read_version: Applied,
     /// Text for people.
     pub text: String,
 }
@@ -95,13 +95,13 @@ impl Judged {
     }
 }
 
-impl CrossedRule {
-    /// Creates the crossing of a rule on a judged day; `None`, when it did not cross.
-    pub fn of(rule: &AlertRule, day: &JudgedDay, cut: Applied, at: Timestamp) -> Option<Self> {
-        let crossing = day.crossing?;
-        let (value, measured, text) = (day.reading.value, day.measured, rule.says(day, crossing));
-        let crossed = Self::resolved(rule.name(), rule.created_at, (day.day, at), text);
-        Some(Self { crossing, value, measured, cut, ..crossed })
+impl RuleTransition {
+    /// Creates the transition of a rule on a judged day; `None`, when it did not cross.
+    pub fn of(rule: &AlertRule, day: &JudgedDay, read_version: Applied, at: Timestamp) -> Option<Self> {
+        let transition = day.transition?;
+        let (value, measured, text) = (day.reading.value, day.measured, rule.says(day, transition));
+        let rule_transition = Self::resolved(rule.name(), rule.created_at, (day.day, at), text);
+        Some(Self { transition, value, measured, read_version, ..rule_transition })
     }
 
     /// Creates the end of an alert without a number, on a day, made at an instant.
@@ -111,11 +111,11 @@ impl CrossedRule {
             rule: rule.to_owned(),
             created_at,
             day,
-            crossing: Crossing::Resolves,
+            transition: Transition::Resolves,
             at,
             value: None,
             measured: None,
-            cut: Applied::new(),
+            read_version: Applied::new(),
             text,
         }
     }
@@ -130,7 +130,7 @@ impl CrossedRule {
 
     /// Creates its item.
     pub fn to_item(&self, workspace: &Id) -> Item {
-        Item::record(key::crossing(workspace, self.day, &self.rule, self.created_at), ITEM_VERSION, self)
+        Item::record(key::transition(workspace, self.day, &self.rule, self.created_at), ITEM_VERSION, self)
     }
 }
 
@@ -205,14 +205,14 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid`, when `limit` is not 1 to [`MAX_LISTED`]; those of the table, and `Corrupt`.
-    pub async fn crossings(
+    pub async fn transitions(
         &self,
         workspace: &Id,
         from: Day,
         to: Day,
         limit: usize,
-    ) -> Result<Vec<CrossedRule>> {
-        self.latest_of(key::crossings(workspace, from, to), limit, CrossedRule::from_item).await
+    ) -> Result<Vec<RuleTransition>> {
+        self.latest_of(key::transitions(workspace, from, to), limit, RuleTransition::from_item).await
     }
 
     /// Lists what was or is to be posted of the days from one to another, the latest days first.
@@ -290,14 +290,14 @@ mod tests {
         let judged = Judged { ver: 3, created_at: at, day, standing, fired };
         let item = judged.to_item(&workspace, "auc-low");
         assert_eq!(item.to_record::<Judged>(ITEM_VERSION).unwrap(), judged);
-        let crossed = CrossedRule {
-            crossing: Crossing::Fires,
+        let rule_transition = RuleTransition {
+            transition: Transition::Fires,
             value: Some(0.65),
-            cut: Applied::from([("p/00".to_owned(), 7)]),
-            ..CrossedRule::resolved("auc-low", at, (day, at), "auc is 0.65.".into())
+            read_version: Applied::from([("p/00".to_owned(), 7)]),
+            ..RuleTransition::resolved("auc-low", at, (day, at), "auc is 0.65.".into())
         };
-        let item = crossed.to_item(&workspace);
-        assert_eq!(CrossedRule::from_item(&item).unwrap(), crossed);
-        assert!(CrossedRule::from_item(&item.with("what", "odd")).is_err());
+        let item = rule_transition.to_item(&workspace);
+        assert_eq!(RuleTransition::from_item(&item).unwrap(), rule_transition);
+        assert!(RuleTransition::from_item(&item.with("what", "odd")).is_err());
     }
 }

@@ -8,7 +8,7 @@ use event::{
     time::DAY_MICROS,
 };
 use fold::{
-    AnyFigure, Evaluation,
+    AnyMetric, Evaluation,
     alert::{JudgedDay, Reading, Standing, replay},
     drift::{NULL_RATE, Profile, Statistic},
     evaluation::{ReleaseEvaluation, Value},
@@ -129,8 +129,8 @@ impl Reader<'_> {
         match &self.rule.watched {
             Watched::Count(kind, None) => self.counted(*kind).await,
             Watched::Count(kind, Some(tag)) => self.each(|day| self.tagged(version, day, *kind, tag)).await,
-            Watched::Figure { figure, tag, min_maturity } => {
-                self.each(|day| self.figure(version, day, (figure, tag.as_ref()), *min_maturity)).await
+            Watched::Metric { metric, tag, min_maturity } => {
+                self.each(|day| self.metric(version, day, (metric, tag.as_ref()), *min_maturity)).await
             }
             Watched::Lag(kind) => {
                 let lags = Lags::load(&*self.catalog.table, self.workspace).await?;
@@ -182,11 +182,11 @@ impl Reader<'_> {
         self.rule.scope != Scope::Workspace && self.release(day).is_none()
     }
 
-    async fn figure(
+    async fn metric(
         &self,
         version: u32,
         day: Day,
-        (figure, tag): (&AnyFigure, Option<&(String, String)>),
+        (metric, tag): (&AnyMetric, Option<&(String, String)>),
         min_maturity: f64,
     ) -> Result<Reading> {
         let (table, release) = (&*self.catalog.table, self.release(day));
@@ -194,8 +194,8 @@ impl Reader<'_> {
         if self.is_of_none(day) {
             return Ok(Reading::default());
         }
-        if let Some(logged) = figure.logged() {
-            let numbers = DayNumbers::load(table, at, figure).await?;
+        if let Some(logged) = metric.logged() {
+            let numbers = DayNumbers::load(table, at, metric).await?;
             let series = numbers.as_ref().and_then(|numbers| numbers.logged(release));
             return Ok(series.map_or_else(Reading::default, |series| Reading {
                 value: logged.of(series),
@@ -214,8 +214,8 @@ impl Reader<'_> {
             Some(tag) => with_tag(&evaluation, release, tag),
         };
         Ok(judged.map_or_else(Reading::default, |judged| Reading {
-            value: figure.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= min_maturity),
-            n: Some(figure.n(judged)),
+            value: metric.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= min_maturity),
+            n: Some(metric.n(judged)),
         }))
     }
 

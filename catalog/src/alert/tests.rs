@@ -11,10 +11,10 @@ fn body(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
 }
 
-/// A rule with all fields of a figure.
+/// A rule with all fields of a metric.
 fn full() -> AlertRuleBody {
     AlertRuleBody {
-        figure: Some("auc".into()),
+        metric: Some("auc".into()),
         model: Some("churn".into()),
         environment: Some("production".into()),
         below: Some(0.7),
@@ -94,12 +94,12 @@ fn invalid_alert_rule_is_refused_with_reason() {
     let text = |text: &str| Some(text.to_owned());
     let cases = [
         (body(""), "the name"),
-        (body("x"), "`figure`, `count`, `missing`, `column`, `drift` and `lag`"),
+        (body("x"), "`metric`, `count`, `missing`, `column`, `drift` and `lag`"),
         (
-            AlertRuleBody { figure: text("auc"), ..count() },
-            "`figure`, `count`, `missing`, `column`, `drift` and `lag`",
+            AlertRuleBody { metric: text("auc"), ..count() },
+            "`metric`, `count`, `missing`, `column`, `drift` and `lag`",
         ),
-        (AlertRuleBody { figure: text("nothing"), ..full() }, "no figure"),
+        (AlertRuleBody { metric: text("nothing"), ..full() }, "no metric"),
         (AlertRuleBody { count: text("rows"), ..count() }, "`count` is one of predictions"),
         (AlertRuleBody { by: text("06:00"), ..count() }, "`by` belongs to `missing`"),
         (AlertRuleBody { by: text("6:00"), ..missing() }, "time of the day"),
@@ -111,7 +111,7 @@ fn invalid_alert_rule_is_refused_with_reason() {
         (AlertRuleBody { release: text("v1"), missing: text("outcomes"), ..missing() }, "whole workspace"),
         (AlertRuleBody { model: None, ..full() }, "either a `release`"),
         (AlertRuleBody { release: text("v1"), ..full() }, "either a `release`"),
-        (AlertRuleBody { model: None, environment: None, ..full() }, "a figure is of a release"),
+        (AlertRuleBody { model: None, environment: None, ..full() }, "a metric is of a release"),
         (AlertRuleBody { model: text("a/b"), ..full() }, "the name"),
         (AlertRuleBody { below: None, ..full() }, "`above`, `below` and `moved`"),
         (AlertRuleBody { above: Some(1.0), ..full() }, "`above`, `below` and `moved`"),
@@ -122,7 +122,7 @@ fn invalid_alert_rule_is_refused_with_reason() {
         (AlertRuleBody { below: None, moved: Some(2.0), clear: Some(-0.1), ..full() }, "good side"),
         (AlertRuleBody { window: Some(7), ..full() }, "`window` belongs to `moved`"),
         (AlertRuleBody { below: None, moved: Some(2.0), window: Some(3), ..full() }, "4 to 90 days"),
-        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure`, `column` and `drift`"),
+        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `metric`, `column` and `drift`"),
         (AlertRuleBody { min_n: Some(u64::MAX), ..full() }, "too great"),
         (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
         (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
@@ -209,7 +209,7 @@ fn invalid_drift_rule_is_refused_with_reason() {
             "not counted by release",
         ),
         (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
-        (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `figure`"),
+        (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `metric`"),
         (AlertRuleBody { drift: Some(format!("feature.{}", "x".repeat(129))), ..far() }, "is a column of"),
         (AlertRuleBody { drift: text("scores.yes"), ..far() }, "is a column of"),
         (AlertRuleBody { drift: text("key"), ..far() }, "is a column of"),
@@ -235,7 +235,7 @@ fn invalid_tag_or_maturity_rule_is_refused() {
         (AlertRuleBody { min_maturity: Some(1.5), ..full() }, "share from 0 to 1"),
         (
             AlertRuleBody { tag: text("x=1"), ..missing("predictions") },
-            "`tag` belongs to `figure` and `count`",
+            "`tag` belongs to `metric` and `count`",
         ),
         (AlertRuleBody { tag: text("x="), ..full() }, "NAME=VALUE"),
         (AlertRuleBody { tag: Some(format!("x={}", "y".repeat(129))), ..full() }, "1 to 128 bytes"),
@@ -286,37 +286,40 @@ async fn rules_are_applied_all_or_none_and_bounded() {
     assert_eq!(catalog.watched_workspaces().await.unwrap(), [id], "where it stood is to be forgotten");
 }
 
-fn says(body: AlertRuleBody, value: f64, measured: f64, crossing: Crossing) -> String {
+fn says(body: AlertRuleBody, value: f64, measured: f64, transition: Transition) -> String {
     let rule = AlertRule::of(AlertRuleBody { name: "x".into(), ..body }, Timestamp::default()).unwrap();
     let day = JudgedDay {
         day: "2026-06-03".parse().unwrap(),
         reading: Reading { value: Some(value), n: None },
         measured: Some(measured),
         standing: Standing::default(),
-        crossing: Some(crossing),
+        transition: Some(transition),
     };
-    rule.says(&day, crossing)
+    rule.says(&day, transition)
 }
 
 #[test]
 fn alert_text_names_value_and_threshold() {
     let text = |text: &str| Some(text.to_owned());
-    let figure =
-        AlertRuleBody { figure: text("auc"), release: text("v1"), below: Some(0.7), ..Default::default() };
+    let metric =
+        AlertRuleBody { metric: text("auc"), release: text("v1"), below: Some(0.7), ..Default::default() };
     assert_eq!(
-        says(figure.clone(), 0.65, 0.65, Crossing::Fires),
+        says(metric.clone(), 0.65, 0.65, Transition::Fires),
         "auc of v1 on 2026-06-03 is 0.65, below 0.7"
     );
-    assert_eq!(says(figure, 0.75, 0.75, Crossing::Resolves), "auc of v1 on 2026-06-03 is 0.75 again");
+    assert_eq!(says(metric, 0.75, 0.75, Transition::Resolves), "auc of v1 on 2026-06-03 is 0.75 again");
     let moved = AlertRuleBody { count: text("predictions"), moved: Some(4.0), ..Default::default() };
     let told = "the number of predictions on 2026-06-03 is 3, -7.2 deviations from the 14 days before";
-    assert_eq!(says(moved, 3.0, -7.2, Crossing::Fires), told);
+    assert_eq!(says(moved, 3.0, -7.2, Transition::Fires), told);
     let late = AlertRuleBody { missing: text("outcomes"), by: text("06:00"), ..Default::default() };
-    assert_eq!(says(late.clone(), 1.0, 1.0, Crossing::Fires), "no outcomes of 2026-06-03 had come by 06:00");
+    assert_eq!(
+        says(late.clone(), 1.0, 1.0, Transition::Fires),
+        "no outcomes of 2026-06-03 had come by 06:00"
+    );
     let of_v1 = AlertRuleBody { release: text("v1"), missing: text("predictions"), ..late.clone() };
     assert_eq!(
-        says(of_v1, 1.0, 1.0, Crossing::Fires),
+        says(of_v1, 1.0, 1.0, Transition::Fires),
         "no predictions of v1 had come on 2026-06-03 by 06:00"
     );
-    assert_eq!(says(late, 0.0, 0.0, Crossing::Resolves), "outcomes of 2026-06-03 had come by 06:00 again");
+    assert_eq!(says(late, 0.0, 0.0, Transition::Resolves), "outcomes of 2026-06-03 had come by 06:00 again");
 }

@@ -8,14 +8,14 @@ use std::{
 };
 
 use event::{Day, Error, Id, Result, Timestamp, Zone, id::check_name};
-use fold::alert::Crossing;
+use fold::alert::Transition;
 use log::key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use table::Item;
 use utoipa::ToSchema;
 
-use super::{CrossedRule, demand, minutes_of};
+use super::{RuleTransition, demand, minutes_of};
 
 /// Version of the item of a delivery.
 const ITEM_VERSION: i64 = 1;
@@ -42,14 +42,14 @@ const MAX_WHY_BYTES: usize = 300;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WebhookFormat {
-    /// JSON with all fields of the crossing, for programs.
+    /// JSON with all fields of the transition, for programs.
     #[default]
     Json,
     /// Text in the form of Slack's incoming webhooks, and of services compatible with them.
     Slack,
 }
 
-/// Webhook to which crossings and digests are posted, as people write it in TOML or JSON. [`Webhook::check`] checks it.
+/// Webhook to which transitions and digests are posted, as people write it in TOML or JSON. [`Webhook::check`] checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
@@ -83,17 +83,21 @@ pub(crate) fn slack(begin: &str, text: &str) -> String {
 }
 
 impl Webhook {
-    /// Body that reports a crossing of a workspace, given its id and path.
-    pub fn body(&self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
-        let CrossedRule { rule, text, at, .. } = crossed;
-        let what = crossed.crossing.name();
+    /// Body that reports a transition of a workspace, given its id and path.
+    pub fn body(&self, workspace: &Id, path: &str, rule_transition: &RuleTransition) -> String {
+        let RuleTransition { rule, text, at, .. } = rule_transition;
+        let what = rule_transition.transition.name();
         if self.format == WebhookFormat::Json {
-            let mut data = json!(crossed);
+            let mut data = json!(rule_transition);
             data["workspace"] = workspace.to_string().into();
             data["path"] = path.into();
             return json!({ "type": format!("alert.{what}"), "timestamp": at, "data": data }).to_string();
         }
-        let sign = if crossed.crossing == Crossing::Fires { "rotating_light" } else { "white_check_mark" };
+        let sign = if rule_transition.transition == Transition::Fires {
+            "rotating_light"
+        } else {
+            "white_check_mark"
+        };
         slack(&format!(":{sign}: *{rule}* {what} in {path}: "), text)
     }
 
@@ -185,8 +189,8 @@ pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Posting {
-    /// The crossing of a rule.
-    Crossing,
+    /// The transition of a rule.
+    Transition,
     /// A page of a digest.
     Digest,
 }
@@ -222,7 +226,7 @@ pub struct Delivery {
     /// Subject of the post.
     #[schema(inline)]
     pub of: Posting,
-    /// The id of the crossing or digest.
+    /// The id of the transition or digest.
     pub id: String,
     /// The rule that crossed.
     #[schema(required)]
@@ -261,11 +265,16 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Creates the delivery of a crossing to a webhook, which is due at once.
-    pub fn of(crossed: &CrossedRule, webhook: &str, body: String) -> Self {
-        let source = format!("{}/{}", crossed.rule, crossed.created_at.micros());
-        let (id, rule) = (crossed.id.clone(), Some(crossed.rule.clone()));
-        Self::new((Posting::Crossing, id, source), (crossed.day, webhook), (crossed.at, body), rule)
+    /// Creates the delivery of a transition to a webhook, which is due at once.
+    pub fn of(rule_transition: &RuleTransition, webhook: &str, body: String) -> Self {
+        let source = format!("{}/{}", rule_transition.rule, rule_transition.created_at.micros());
+        let (id, rule) = (rule_transition.id.clone(), Some(rule_transition.rule.clone()));
+        Self::new(
+            (Posting::Transition, id, source),
+            (rule_transition.day, webhook),
+            (rule_transition.at, body),
+            rule,
+        )
     }
 
     /// Creates the delivery of a page of a digest, which is due at once.
@@ -390,12 +399,12 @@ fn digest_id((day, webhook): (Day, &str), page: usize) -> String {
 mod tests {
     use super::*;
 
-    fn crossed() -> CrossedRule {
+    fn rule_transition() -> RuleTransition {
         let day: Day = "2026-06-03".parse().unwrap();
         let at = Timestamp::parse("2026-06-04T00:01:00Z").unwrap();
-        CrossedRule {
-            crossing: Crossing::Fires,
-            ..CrossedRule::resolved("few", day.start(), (day, at), "a < b & c".into())
+        RuleTransition {
+            transition: Transition::Fires,
+            ..RuleTransition::resolved("few", day.start(), (day, at), "a < b & c".into())
         }
     }
 
@@ -403,7 +412,7 @@ mod tests {
     fn webhook_body_serves_programs_and_people() {
         let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let webhook = |format| Webhook { format, ..Webhook::default() };
-        let body = webhook(WebhookFormat::Json).body(&id, "credit/prod", &crossed());
+        let body = webhook(WebhookFormat::Json).body(&id, "credit/prod", &rule_transition());
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(
             (&body["type"], &body["timestamp"]),
@@ -413,13 +422,13 @@ mod tests {
         assert_eq!(
             (&data["id"], &data["workspace"], &data["path"], &data["text"]),
             (
-                &json!(crossed().id),
+                &json!(rule_transition().id),
                 &json!("2NBs0sLBnJxEcoDLgVnQdJkhEgV"),
                 &json!("credit/prod"),
                 &json!("a < b & c")
             )
         );
-        let told = webhook(WebhookFormat::Slack).body(&id, "credit/prod", &crossed());
+        let told = webhook(WebhookFormat::Slack).body(&id, "credit/prod", &rule_transition());
         assert_eq!(told, r#"{"text":":rotating_light: *few* fires in credit/prod: a &lt; b &amp; c"}"#);
     }
 
@@ -486,7 +495,7 @@ mod tests {
     }
 
     fn delivery() -> Delivery {
-        Delivery::of(&crossed(), "oncall", "{}".into())
+        Delivery::of(&rule_transition(), "oncall", "{}".into())
     }
 
     #[test]
@@ -496,12 +505,12 @@ mod tests {
         assert_eq!(item.text("GSI1SK").unwrap(), "1780531260000000");
         assert_eq!(Delivery::from_item(&item).unwrap(), Delivery { ver: 1, ..delivery() });
         assert!(Delivery::from_item(&item.with("state", "odd")).is_err());
-        let now = crossed().at.plus_seconds(60);
+        let now = rule_transition().at.plus_seconds(60);
         let gone = delivery().after(&Posted::Gone("410 Gone".into()), now);
         let item = gone.to_item(&id);
         assert_eq!((item.text("state").unwrap(), item.text("why").unwrap()), ("given_up", "410 Gone"));
         assert!(!item.attributes.contains_key("GSI1PK"));
-        let page = Delivery::of_digest(2, (crossed().day, "mail"), (now, String::new()));
+        let page = Delivery::of_digest(2, (rule_transition().day, "mail"), (now, String::new()));
         assert_eq!((page.id.as_str(), page.source.as_str()), ("digest.2026-06-03.mail/2", "@digest/2"));
     }
 

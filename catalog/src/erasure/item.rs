@@ -64,8 +64,8 @@ impl ErasurePhase {
 pub struct LeftOfErasure {
     /// The day.
     pub day: Day,
-    /// Whether it is the pending outcomes that came on it, or all else.
-    pub is_pending: bool,
+    /// Whether it is the unmatched outcomes that came on it, or all else.
+    pub is_unmatched: bool,
 }
 
 /// An erasure of keys of a workspace.
@@ -187,7 +187,7 @@ impl Erasure {
                 let item = item.with("touched", Value::L(touched));
                 item.with(PROGRESS, found)
             }
-            // All at once, so that the trail has two records of it: that it was begun, and what came of it.
+            // All at once, so that the audit log has two records of it: that it was begun, and what came of it.
             false => found
                 .into_iter()
                 .fold(item.with("surrogates", texts(&self.surrogates)), |item, (name, value)| {
@@ -275,7 +275,7 @@ impl Erasure {
 /// The attribute that says that values are erased as well.
 const VALUES: &str = "values";
 
-/// The attribute that holds what an open erasure has found. It is not told in the trail before the end.
+/// The attribute that holds what an open erasure has found. It is not told in the audit log before the end.
 const PROGRESS: &str = "progress";
 
 /// What is counted, by the names of attributes.
@@ -296,19 +296,19 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
-/// The letters behind a day of which the pending outcomes are left.
-const PENDING: &str = "/w";
+/// The letters behind a day of which the unmatched outcomes are left.
+const UNMATCHED: &str = "/w";
 
 impl LeftOfErasure {
     fn parse(text: &str) -> Option<Self> {
-        let day = text.strip_suffix(PENDING);
-        Some(Self { is_pending: day.is_some(), day: day.unwrap_or(text).parse().ok()? })
+        let day = text.strip_suffix(UNMATCHED);
+        Some(Self { is_unmatched: day.is_some(), day: day.unwrap_or(text).parse().ok()? })
     }
 }
 
 impl fmt::Display for LeftOfErasure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.day, if self.is_pending { PENDING } else { "" })
+        write!(f, "{}{}", self.day, if self.is_unmatched { UNMATCHED } else { "" })
     }
 }
 
@@ -331,7 +331,7 @@ mod tests {
             erasure.phase = phase;
             if phase.is_open() {
                 erasure.keys.insert("b".into(), "erased~x".into());
-                erasure.left = [true, false].map(|is_pending| LeftOfErasure { day, is_pending }).into();
+                erasure.left = [true, false].map(|is_unmatched| LeftOfErasure { day, is_unmatched }).into();
                 erasure.touched = [day].into();
             } else {
                 erasure.keys.clear();

@@ -1,4 +1,4 @@
-//! Alert rules over HTTP: applying and trying them, their crossings, and what is posted to webhooks.
+//! Alert rules over HTTP: applying and trying them, their transitions, and what is posted to webhooks.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Day, Error, Id, Timestamp, Window};
-use fold::alert::{Crossing, JudgedDay, State};
+use fold::alert::{JudgedDay, State, Transition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -23,13 +23,13 @@ use super::{
     live::{Asked, asked},
 };
 use crate::{
-    AlertRule, AlertRuleBody, CrossedRule, Delivery, Judged, MAX_ALERT_RULES, MAX_TEST_DAYS, MAX_WEBHOOKS,
+    AlertRule, AlertRuleBody, Delivery, Judged, MAX_ALERT_RULES, MAX_TEST_DAYS, MAX_WEBHOOKS, RuleTransition,
     Service, Webhook,
 };
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Days on which a rule is tried by default, and crossings or deliveries that are listed.
+/// Days on which a rule is tried by default, and transitions or deliveries that are listed.
 const USUAL_DAYS: i64 = 30;
 const USUAL_LIMIT: usize = 100;
 
@@ -96,7 +96,7 @@ struct Try {
 /// The rules of the examples, of which the second and the third are deleted again.
 fn examples() -> Value {
     json!({ "webhooks": [{ "name": "oncall", "url": "https://alerts.example.com/almanac", "secret": "oncall" }], "rules": [
-        { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3 },
+        { "name": "auc-low", "metric": "auc", "release": "c1", "below": 0.7, "clear": 0.72, "min_n": 500, "for": 2, "delay": 3 },
         { "name": "few-predictions", "count": "predictions", "moved": 5, "window": 28 },
         { "name": "late-predictions", "missing": "predictions", "by": "06:00" },
         { "name": "scores-moved", "drift": "score", "statistic": "psi", "reference": "2026-04-01..2026-04-30", "above": 0.2 },
@@ -144,7 +144,7 @@ pub(super) fn delete_operation() -> Operation {
 
 pub(super) fn test_operation() -> Operation {
     let example = json!({
-        "rule": { "name": "auc-low", "figure": "auc", "release": "c1", "below": 0.7 },
+        "rule": { "name": "auc-low", "metric": "auc", "release": "c1", "below": 0.7 },
         "from": "2026-06-01", "to": "2026-06-03",
     });
     let tried = schema::object([
@@ -161,8 +161,8 @@ pub(super) fn test_operation() -> Operation {
         .answers(StatusCode::OK, answer("The days in their order.", JSON, tried))
 }
 
-pub(super) fn crossings_operation() -> Operation {
-    of_days("crossings", "Crossing").summary("List when alert rules began to fire and were resolved")
+pub(super) fn transitions_operation() -> Operation {
+    of_days("transitions", "Transition").summary("List when alert rules began to fire and were resolved")
 }
 
 pub(super) fn deliveries_operation() -> Operation {
@@ -188,8 +188,8 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
     let number =
         |says| ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true)).description(Some(says));
     let n = schema::count().schema_type(schema::types(&[Type::Integer], true));
-    let crossings = Crossing::NAMES.into_iter().map(Value::from).chain([Value::Null]);
-    let crossing = schema::nullable(schema::string()).enum_values(Some(crossings));
+    let transitions = Transition::NAMES.into_iter().map(Value::from).chain([Value::Null]);
+    let transition = schema::nullable(schema::string()).enum_values(Some(transitions));
     let judged = schema::object([
         ("day", schema::day().into()),
         ("value", number("The number of the day; null, where it is not known.").into()),
@@ -200,12 +200,12 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
             "days",
             schema::count().description(Some("Days in a row beyond the threshold, while pending.")).into(),
         ),
-        ("crossing", crossing.description(Some("Whether it began to fire, or was resolved.")).into()),
+        ("transition", transition.description(Some("Whether it began to fire, or was resolved.")).into()),
     ]);
     [
         ("AlertRule", rule.property("state", state).property("judged_day", day).into()),
         ("Webhook", schema::of::<Webhook>().required("format").into()),
-        ("Crossing", schema::of::<CrossedRule>().into()),
+        ("Transition", schema::of::<RuleTransition>().into()),
         ("JudgedDay", judged.into()),
         ("Delivery", schema::of::<Delivery>().into()),
     ]
@@ -327,21 +327,21 @@ pub(super) async fn test(
         _ => return Err(Error::invalid("one of `name` and `rule` must say which rule is tried").into()),
     };
     let days = catalog.test_alert_rule(&workspace, &rule, window, now).await?;
-    let fires = |day: &&JudgedDay| day.crossing == Some(Crossing::Fires);
+    let fires = |day: &&JudgedDay| day.transition == Some(Transition::Fires);
     let fired = days.iter().filter(fires).count();
     let told = json!({ "from": window.from(), "to": window.to(), "fired": fired, "days": days });
     Ok(Json(told).into_response())
 }
 
-pub(super) async fn crossings(
+pub(super) async fn transitions(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
     span: Asked<Span>,
 ) -> Result<Response, Problem> {
     let (from, to, limit) = span_of(span, &service)?;
     let workspace = id(&service, &workspace).await?;
-    let crossings = service.catalog().crossings(&workspace, from, to, limit).await?;
-    Ok(Json(json!({ "crossings": crossings })).into_response())
+    let transitions = service.catalog().transitions(&workspace, from, to, limit).await?;
+    Ok(Json(json!({ "transitions": transitions })).into_response())
 }
 
 pub(super) async fn deliveries(

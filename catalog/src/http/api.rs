@@ -95,7 +95,7 @@ pub(super) fn create(kind: EntityKind) -> Operation {
             " Without attributes, a workspace that is there is left as it is. Its category is created when it is new."
         }
         EntityKind::Snapshot => {
-            " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the cut and the digest. Its days are pinned as long as it is there. `snapshot=NAME` in a query reads the same rows again, as they were known then."
+            " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the read version and the digest. Its days are pinned as long as it is there. `snapshot=NAME` in a query reads the same rows again, as they were known then."
         }
         EntityKind::Release => {
             " What a release is made of and its name never change. Its configuration is created when it is new. The event that registers it is appended to the log of releases."

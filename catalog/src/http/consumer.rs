@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Day, Error, Id, Kind};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -29,24 +29,24 @@ use crate::{Consumer, Service};
 #[serde(deny_unknown_fields)]
 struct Commit {
     consumer: String,
-    cut: Option<String>,
+    read_version: Option<String>,
     kind: Option<String>,
     from: Option<String>,
 }
 
 impl Commit {
     /// How far the consumer has read.
-    fn cut(&self, workspace: &Id) -> Result<Cut, Error> {
+    fn read_version(&self, workspace: &Id) -> Result<ReadVersion, Error> {
         let from = self.from.as_deref().map(str::parse::<Day>).transpose();
         let from = from.map_err(|error| Error::invalid(format!("from: {error}")))?;
-        match (&self.cut, &self.kind, from) {
-            (Some(cut), None, None) => cut.parse(),
+        match (&self.read_version, &self.kind, from) {
+            (Some(read_version), None, None) => read_version.parse(),
             (None, Some(kind), from) => {
                 let unknown = || Error::invalid(format!("kind: `{kind}` is no kind of events"));
                 let kind = Kind::from_name(kind).ok_or_else(unknown)?;
-                Ok(Cut::begin(workspace, kind, from.unwrap_or(Day::FIRST)))
+                Ok(ReadVersion::begin(workspace, kind, from.unwrap_or(Day::FIRST)))
             }
-            _ => Err(Error::invalid("give either `cut`, or `kind` and, to begin at a day, `from`")),
+            _ => Err(Error::invalid("give either `read_version`, or `kind` and, to begin at a day, `from`")),
         }
     }
 }
@@ -85,15 +85,17 @@ pub(super) fn list_operation() -> Operation {
 
 pub(super) fn commit_operation() -> Operation {
     let nullable = |schema: ObjectBuilder| schema.schema_type(schema::types(&[Type::String], true));
-    let cut = nullable(schema::string().pattern(Some("^[A-Za-z0-9_-]+$")));
-    let cut = cut.description(Some("What the header `Almanac-Cut` of an answer of events said."));
+    let read_version = nullable(schema::string().pattern(Some("^[A-Za-z0-9_-]+$")));
+    let read_version =
+        read_version.description(Some("What the header `Almanac-Read-Version` of an answer of events said."));
     let kind = schema::one_of(Kind::ALL.map(Kind::name));
-    let kind = kind
-        .description(Some("In the place of `cut`: the consumer follows this kind, and has read nothing."));
+    let kind = kind.description(Some(
+        "In the place of `read_version`: the consumer follows this kind, and has read nothing.",
+    ));
     let from = nullable(schema::day());
     let from = from.description(Some("With `kind`: the first day that it follows; all days by default."));
     let body = schema::object([("consumer", schema::name().into())])
-        .property("cut", cut)
+        .property("read_version", read_version)
         .property("kind", kind)
         .property("from", from);
     let example = json!({ "consumer": "billing", "kind": "predictions", "from": "2026-06-01" });
@@ -119,7 +121,7 @@ pub(super) fn consumer_schema() -> RefOr<Schema> {
     schema::object([
         ("name", schema::name().into()),
         ("kind", schema::one_of(Kind::ALL.map(Kind::name)).into()),
-        ("cut", schema::string().description(Some("How far it has read.")).into()),
+        ("read_version", schema::string().description(Some("How far it has read.")).into()),
         ("created_by", schema::string().description(Some("Who made it, and alone commits for it.")).into()),
         ("created_at", schema::time().into()),
         ("committed_at", schema::time().into()),
@@ -133,7 +135,7 @@ fn body(consumer: &Consumer) -> Value {
     json!({
         "name": consumer.name,
         "kind": consumer.kind().map(Kind::name),
-        "cut": consumer.cut.to_string(),
+        "read_version": consumer.read_version.to_string(),
         "created_by": consumer.created_by,
         "created_at": consumer.created_at.to_string(),
         "committed_at": consumer.committed_at.to_string(),
@@ -172,9 +174,9 @@ pub(super) async fn commit(
 ) -> Result<Response, Problem> {
     let said: Commit = json_object(&headers, body)?;
     let workspace = id(&service, &workspace).await?;
-    let cut = said.cut(&workspace)?;
+    let read_version = said.read_version(&workspace)?;
     let now = service.clock().now();
-    let consumer = service.catalog().commit(&workspace, &said.consumer, &cut, now).await?;
+    let consumer = service.catalog().commit(&workspace, &said.consumer, &read_version, now).await?;
     Ok(Json(self::body(&consumer)).into_response())
 }
 

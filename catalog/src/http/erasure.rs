@@ -34,9 +34,9 @@ pub(super) fn begin_operation() -> Operation {
     let keys = schema::array(key).min_items(Some(1)).max_items(Some(MAX_ERASURE_KEYS));
     let reason = schema::string().min_length(Some(1)).max_length(Some(MAX_REASON_BYTES));
     let reason =
-        reason.description(Some("Why. It stays, in the audit trail too, so it must not have a key in it."));
+        reason.description(Some("Why. It stays, in the audit log too, so it must not have a key in it."));
     let values = schema::boolean().default(Some(json!(false)));
-    let values = values.description(Some("Whether scores, labels, values and other numbers of their events go as well; figures are made again without them."));
+    let values = values.description(Some("Whether scores, labels, values and other numbers of their events go as well; metrics are made again without them."));
     let body = schema::object([("keys", keys.into()), ("reason", reason.into())]).property("values", values);
     let example = json!({ "keys": ["loan-0000017"], "reason": "asked for by letter 9 of 2026" });
     Operation::post("/v1/workspaces/{category}/{name}/erasures", "erase")

@@ -2,7 +2,7 @@
 
 use event::{
     Costs, MAX_SPLIT_EDGES, MAX_SPLITS, NOTHING, Task,
-    custom::{MAX_CUSTOM_BYTES, MAX_CUSTOM_FIGURES},
+    custom::{MAX_CUSTOM_BYTES, MAX_CUSTOM_METRICS},
     id::MAX_NAME_BYTES,
 };
 use web::{
@@ -85,12 +85,12 @@ pub fn judging() -> [(&'static str, RefOr<Schema>); 5] {
                 .into(),
         ),
         (
-            "figures",
+            "custom_metrics",
             schema::map(Some(schema::name()), maybe(text(MAX_CUSTOM_BYTES), Type::String))
-                .max_properties(Some(MAX_CUSTOM_FIGURES))
+                .max_properties(Some(MAX_CUSTOM_METRICS))
                 .schema_type(schema::types(&[Type::Object], true))
                 .description(Some(
-                    "Figures of its own by name, each an aggregate in SQL over the columns of `joined`, such as `avg(abs(value - outcome_value))`; null or `none` takes one away, and what is not named stays.",
+                    "Metrics of its own by name, each an aggregate in SQL over the columns of `joined`, such as `avg(abs(value - outcome_value))`; null or `none` takes one away, and what is not named stays.",
                 ))
                 .into(),
         ),

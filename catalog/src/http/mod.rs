@@ -45,7 +45,7 @@ pub use review::{
     list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_json, review_schemas,
     reviewed_answers,
 };
-pub use schemas::ranking_figures;
+pub use schemas::ranking_metrics;
 pub(crate) use schemas::what_schema;
 pub(crate) use web::schema::id as id_schema;
 
@@ -122,7 +122,7 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
                 .add(alert::list_operation(), read(), alert::list)
                 .add(alert::delete_operation(), maintain(), alert::delete)
                 .add(alert::test_operation(), of_all(), alert::test)
-                .add(alert::crossings_operation(), of_all(), alert::crossings)
+                .add(alert::transitions_operation(), of_all(), alert::transitions)
                 .add(alert::deliveries_operation(), of_all(), alert::deliveries)
                 .add(promotion::set_operation(), maintain(), promotion::set)
                 .add(promotion::list_operation(), read(), promotion::list)

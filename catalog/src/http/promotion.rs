@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use fold::figure::Direction;
+use fold::metric::Direction;
 use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{api::JSON, live::Asked, schemas::ranking_figures};
+use super::{api::JSON, live::Asked, schemas::ranking_metrics};
 use crate::{
     Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_DELAY_DAYS, MAX_GATE_DAYS,
     MAX_GATE_ENVIRONMENTS, Model, PromotionGates, PromotionGatesBody, Release, Service,
@@ -45,7 +45,7 @@ pub(super) fn set_operation() -> Operation {
             new.property(name, schema)
         });
     let example = json!({
-        "model": "risk", "environments": ["regulated"], "days": 14, "delay": 30, "min_n": 500, "figure": "accuracy", "margin": 0.01,
+        "model": "risk", "environments": ["regulated"], "days": 14, "delay": 30, "min_n": 500, "metric": "accuracy", "margin": 0.01,
         "completeness": 0.9, "second_person": true,
     });
     let kinds = GATE_KINDS.map(|kind| format!("`{}`: {}", kind.name, kind.says)).join("; ");
@@ -73,9 +73,9 @@ fn fields() -> [(&'static str, RefOr<Schema>); 9] {
         ("days", days.into()),
         ("delay", delay.into()),
         ("min_n", schema::count().description(Some("At least so many predictions of the release are judged.")).into()),
-        ("figure", ranking_figures()),
-        ("direction", schema::one_of(Direction::ALL.map(Direction::name)).description(Some("Which way the figure is better, where that does not follow from it.")).into()),
-        ("margin", number().maximum(Some(1e15)).description(Some("By how much the figure may be worse than that of the live release.")).into()),
+        ("metric", ranking_metrics()),
+        ("direction", schema::one_of(Direction::ALL.map(Direction::name)).description(Some("Which way the metric is better, where that does not follow from it.")).into()),
+        ("margin", number().maximum(Some(1e15)).description(Some("By how much the metric may be worse than that of the live release.")).into()),
         ("completeness", number().maximum(Some(1)).description(Some("The share of the predictions that will be judged in the end that is judged.")).into()),
         ("second_person", ObjectBuilder::new().schema_type(Type::Boolean).description(Some("Whether somebody must have approved it who neither created the release nor asks for it to be live.")).into()),
     ]
@@ -92,7 +92,7 @@ pub(super) fn approval_schema() -> RefOr<Schema> {
     schema::object([
         ("release", schema::name().into()),
         ("environment", schema::name().into()),
-        ("principal", schema::string().description(Some("Who, as the audit trail names them.")).into()),
+        ("principal", schema::string().description(Some("Who, as the audit log names them.")).into()),
         ("at", schema::time().into()),
         ("note", schema::nullable(schema::string().max_length(Some(MAX_APPROVAL_NOTE_BYTES))).into()),
     ])

@@ -1,7 +1,7 @@
 //! Schemas of entities, in answers and requests.
 
-use event::{Task, custom::CUSTOM_FIGURES, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
-use fold::figure::{Figure, LoggedStatistic, METRIC_PREFIX};
+use event::{Task, custom::CUSTOM_METRICS, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
+use fold::metric::{LoggedStatistic, METRIC_PREFIX, Metric};
 use log::key::EntityKind;
 use web::{
     openapi::{
@@ -18,17 +18,17 @@ use crate::{
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
-/// Figures by which releases are ranked.
-pub fn ranking_figures() -> RefOr<Schema> {
+/// Metrics by which releases are ranked.
+pub fn ranking_metrics() -> RefOr<Schema> {
     schema::any_of([
-        schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into(),
-        schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into(),
-        logged_figures(),
+        schema::one_of(Metric::ranking_ones().map(|metric| metric.name)).into(),
+        schema::string().pattern(Some(CUSTOM_METRICS.pattern())).into(),
+        logged_metrics(),
     ])
 }
 
 /// The statistics of logged metrics.
-fn logged_figures() -> RefOr<Schema> {
+fn logged_metrics() -> RefOr<Schema> {
     let statistics = LoggedStatistic::ALL.map(LoggedStatistic::name).join(", ");
     schema::string()
         .pattern(Some(format!("^{}.", METRIC_PREFIX.replace('.', "\\."))))
@@ -116,7 +116,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "threshold" | "interval_level" => maybe(ObjectBuilder::new(), Type::Number),
         "costs" => maybe(text(MAX_WORDS_BYTES), Type::String),
         "splits" => schema::array(schema::string()).schema_type(schema::types(&[Type::Array], true)).into(),
-        "figures" => {
+        "custom_metrics" => {
             schema::map(None, schema::string()).schema_type(schema::types(&[Type::Object], true)).into()
         }
         "configuration" | "environment" | "snapshot" => maybe(schema::name(), Type::String),
@@ -144,11 +144,11 @@ fn of_snapshot(field: &str) -> Option<RefOr<Schema>> {
         "digest" => schema::string()
             .description(Some("Of the rows, in their order: `verify` reads them again and compares it."))
             .into(),
-        "cut" => {
-            let cut = schema::string().description(Some(
-                "What the rows are read from, for the parameter `cut`; null on the page of a workspace.",
+        "read_version" => {
+            let read_version = schema::string().description(Some(
+                "What the rows are read from, for the parameter `read_version`; null on the page of a workspace.",
             ));
-            maybe(cut, Type::String)
+            maybe(read_version, Type::String)
         }
         word if SNAPSHOT_WORDS.contains(&word) => maybe(schema::string(), Type::String),
         _ => return None,

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::Timestamp;
-use fold::figure::Direction;
+use fold::metric::Direction;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
@@ -18,8 +18,8 @@ use web::{
     schema,
 };
 
-use super::{api::JSON, schemas::ranking_figures};
-use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, MAX_DELAY_DAYS, PrimaryMetric, Service, Settings};
+use super::{api::JSON, schemas::ranking_metrics};
+use crate::{Alert, MAX_ALERT_BYTES, MAX_DELAY_DAYS, MAX_LEADERBOARD_DAYS, PrimaryMetric, Service, Settings};
 
 /// Settings that a request gives; null is given, too.
 #[derive(Default, Deserialize)]
@@ -33,11 +33,11 @@ struct SettingsBody {
     #[serde(deserialize_with = "given")]
     model_of_unknown: Option<Option<String>>,
     #[serde(deserialize_with = "given")]
-    board_days: Option<Option<u32>>,
+    leaderboard_days: Option<Option<u32>>,
     #[serde(deserialize_with = "given")]
-    board_min_n: Option<Option<u32>>,
+    leaderboard_min_n: Option<Option<u32>>,
     #[serde(deserialize_with = "given")]
-    board_delay: Option<Option<u32>>,
+    leaderboard_delay: Option<Option<u32>>,
 }
 
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(input: D) -> Result<Option<T>, D::Error> {
@@ -79,7 +79,7 @@ pub(super) fn change_operation() -> Operation {
     Operation::patch(PATH, "change_settings")
         .summary("Change settings of a workspace")
         .description(format!("What is given is set, what is null is taken away, and the rest stays. {RULES}"))
-        .body("The settings to change.", [(JSON, content(closed(), Some(json!({ "board_days": 14 }))))])
+        .body("The settings to change.", [(JSON, content(closed(), Some(json!({ "leaderboard_days": 14 }))))])
         .tag("catalog")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
 }
@@ -118,20 +118,20 @@ fn fields() -> [(&'static str, RefOr<Schema>); 7] {
     [
         (
             "primary_metric",
-            schema::any_of([ObjectBuilder::new().schema_type(Type::Null).into(), ranking_figures()]),
+            schema::any_of([ObjectBuilder::new().schema_type(Type::Null).into(), ranking_metrics()]),
         ),
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
         ("model_of_unknown", schema::nullable(schema::name()).into()),
         (
-            "board_days",
-            schema::integer(1..=MAX_BOARD_DAYS as usize)
+            "leaderboard_days",
+            schema::integer(1..=MAX_LEADERBOARD_DAYS as usize)
                 .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some("Over how many days releases are ranked; 7 when it is not set."))
                 .into(),
         ),
         (
-            "board_min_n",
+            "leaderboard_min_n",
             schema::integer(0..=u32::MAX as usize)
                 .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some(
@@ -140,7 +140,7 @@ fn fields() -> [(&'static str, RefOr<Schema>); 7] {
                 .into(),
         ),
         (
-            "board_delay",
+            "leaderboard_delay",
             schema::integer(0..=MAX_DELAY_DAYS as usize)
                 .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some(
@@ -161,9 +161,9 @@ fn body(settings: &Settings) -> Value {
         "direction": settings.primary_metric.as_ref().map(|primary| primary.direction.name()),
         "accept_unknown_releases": settings.accept_unknown_releases,
         "model_of_unknown": settings.model_of_unknown,
-        "board_days": settings.board_days,
-        "board_min_n": settings.board_min_n,
-        "board_delay": settings.board_delay,
+        "leaderboard_days": settings.leaderboard_days,
+        "leaderboard_min_n": settings.leaderboard_min_n,
+        "leaderboard_delay": settings.leaderboard_delay,
     })
 }
 
@@ -188,9 +188,9 @@ pub(super) async fn set(
         direction: new.direction,
         accept_unknown_releases: Some(new.accept_unknown_releases.unwrap_or_default()),
         model_of_unknown: Some(new.model_of_unknown.flatten()),
-        board_days: Some(new.board_days.flatten()),
-        board_min_n: Some(new.board_min_n.flatten()),
-        board_delay: Some(new.board_delay.flatten()),
+        leaderboard_days: Some(new.leaderboard_days.flatten()),
+        leaderboard_min_n: Some(new.leaderboard_min_n.flatten()),
+        leaderboard_delay: Some(new.leaderboard_delay.flatten()),
     };
     apply(&service, &workspace, &all).await
 }
@@ -218,9 +218,9 @@ async fn apply(service: &Service, workspace: &str, new: &SettingsBody) -> Result
         if let Some(model) = &new.model_of_unknown {
             settings.model_of_unknown.clone_from(model);
         }
-        settings.board_days = new.board_days.unwrap_or(settings.board_days);
-        settings.board_min_n = new.board_min_n.unwrap_or(settings.board_min_n);
-        settings.board_delay = new.board_delay.unwrap_or(settings.board_delay);
+        settings.leaderboard_days = new.leaderboard_days.unwrap_or(settings.leaderboard_days);
+        settings.leaderboard_min_n = new.leaderboard_min_n.unwrap_or(settings.leaderboard_min_n);
+        settings.leaderboard_delay = new.leaderboard_delay.unwrap_or(settings.leaderboard_delay);
     };
     let settings = service.catalog().change_settings(workspace.id(), change).await?;
     service.catalog().rank_by_settings(workspace.id(), service.clock().now()).await;

@@ -25,7 +25,7 @@ struct NewModel {
     costs: Option<String>,
     interval_level: Option<f64>,
     splits: Option<Vec<String>>,
-    figures: Option<BTreeMap<String, Option<String>>>,
+    custom_metrics: Option<BTreeMap<String, Option<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ pub(super) async fn create_model(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits, figures } =
+    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits, custom_metrics } =
         json_object(&headers, body)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let new = NewDefinition {
@@ -50,7 +50,7 @@ pub(super) async fn create_model(
         costs,
         interval_level,
         splits,
-        figures,
+        custom_metrics,
         ..Default::default()
     };
     let (definition, now) = (new.first(&task)?, service.clock().now());

@@ -3,7 +3,7 @@
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use log::{
     audit,
-    key::{self, EntityId, Trail},
+    key::{self, AuditLog, EntityId},
 };
 use table::{Policy, Query, Update, Write, unless_overtaken};
 
@@ -48,17 +48,17 @@ impl Catalog {
         self.change_own(at, (&[GATES], now), change).await.map(drop)
     }
 
-    /// Records that the caller approves a release for an environment, or withdraws the approval. A repeated approval replaces the
+    /// Records that the caller approves a release for an environment, or retracts the approval. A repeated approval replaces the
     /// one before. Returns all approvals of the release after that.
     ///
     /// # Errors
     /// `NotFound`; `Invalid`, when the environment is no name or the remark too long; `Conflict`, when it has [`MAX_APPROVALS`],
-    /// or the approval to be withdrawn was not given; those of the table.
+    /// or the approval to be retracted was not given; those of the table.
     pub async fn approve(
         &self,
         at: &EntityId,
         (environment, note): (&str, Option<&str>),
-        is_withdrawn: bool,
+        is_retracted: bool,
         now: Timestamp,
     ) -> Result<Vec<Approval>> {
         check_name(environment)?;
@@ -74,7 +74,7 @@ impl Catalog {
             };
             let name = &release.entity.name;
             let known = release.approvals.iter().position(is_own);
-            match (known, is_withdrawn) {
+            match (known, is_retracted) {
                 (None, true) => {
                     return Err(Error::conflict(format!(
                         "{principal} has not approved `{name}` for {environment}"
@@ -88,7 +88,7 @@ impl Catalog {
                 (Some(known), _) => _ = release.approvals.remove(known),
                 (None, false) => {}
             }
-            if !is_withdrawn {
+            if !is_retracted {
                 let (environment, note) = (environment.to_owned(), note.map(str::to_owned));
                 release.approvals.push(Approval { environment, principal: principal.clone(), at: now, note });
             }
@@ -126,7 +126,7 @@ impl Catalog {
         }
     }
 
-    /// Records in the audit trail that a release was not made live because of failed gates, or was made live in spite of them,
+    /// Records in the audit log that a release was not made live because of failed gates, or was made live in spite of them,
     /// with the reason.
     ///
     /// # Errors
@@ -143,8 +143,8 @@ impl Catalog {
         let said = serde_json::json!({
             "release": release, "environment": environment, "failed": failed, "override": overridden,
         });
-        let (trail, author) = (Trail::Workspace(workspace.clone()), audit::current());
-        audit::note(&*self.table, &trail, &author, (action, release), Some(said.to_string())).await
+        let (audit_log, author) = (AuditLog::Workspace(workspace.clone()), audit::current());
+        audit::note(&*self.table, &audit_log, &author, (action, release), Some(said.to_string())).await
     }
 
     /// Returns whether a release event was recorded as a change of the live releases.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use event::{Clock, Day, Task};
-use fold::figure::Direction;
+use fold::metric::Direction;
 use log::{
     audit::{Author, by},
     key::EntityId,
@@ -22,7 +22,7 @@ fn all() -> PromotionGatesBody {
         days: Some(14),
         environments: vec!["production".into()],
         min_n: Some(500),
-        figure: Some("accuracy".into()),
+        metric: Some("accuracy".into()),
         margin: Some(0.01),
         completeness: Some(0.9),
         second_person: true,
@@ -60,10 +60,10 @@ fn each_gate_explains_why_a_release_fails() {
     let few = Measured { judged: 499, ..good() };
     let worse = Measured { value: Some(0.789), ..good() };
     let none = Measured { value: None, completeness: None, ..good() };
-    let unmatched = Measured { of_champion: None, completeness: Some(0.25), ..good() };
+    let orphaned = Measured { of_champion: None, completeness: Some(0.25), ..good() };
     let nan = Measured { value: Some(f64::NAN), ..good() };
     let mut said = Vec::new();
-    for measured in [few, worse, none, unmatched, nan] {
+    for measured in [few, worse, none, orphaned, nan] {
         said.push(gates.judge(&evidence(measured, &ok)));
     }
     let alone = [
@@ -94,8 +94,8 @@ fn invalid_promotion_gates_are_refused_by_field() {
         wrong(|body| body.delay = Some(91)),
         wrong(|body| body.environments = vec!["a b".into()]),
         wrong(|body| body.environments = vec!["a".into(); 17]),
-        wrong(|body| body.figure = Some("beauty".into())),
-        wrong(|body| body.figure = None),
+        wrong(|body| body.metric = Some("beauty".into())),
+        wrong(|body| body.metric = None),
         wrong(|body| body.margin = Some(-0.1)),
         wrong(|body| body.margin = Some(f64::NAN)),
         wrong(|body| body.direction = Some("up".into())),
@@ -113,7 +113,7 @@ proptest! {
         value in -1e3..1e3f64, other in -1e3..1e3f64, margin in 0.0..100.0f64, is_max in any::<bool>(),
     ) {
         let direction = Some(if is_max { "max" } else { "min" }.to_owned());
-        let body = PromotionGatesBody { margin: Some(margin), direction, figure: all().figure, ..PromotionGatesBody::default() };
+        let body = PromotionGatesBody { margin: Some(margin), direction, metric: all().metric, ..PromotionGatesBody::default() };
         let gates = PromotionGates::read(&body).unwrap().unwrap();
         prop_assert_eq!(gates.champion.as_ref().unwrap().metric.direction, if is_max { Direction::Max } else { Direction::Min });
         let found = gates.judge(&evidence(Measured { value: Some(value), of_champion: Some(other), ..good() }, &[]));

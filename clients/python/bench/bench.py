@@ -37,9 +37,9 @@ SOURCES = {
 }
 
 
-def say(what: str, figure: str, note: str = "") -> None:
+def say(what: str, metric: str, note: str = "") -> None:
     """One line of the answer."""
-    print(f"{what:62} {figure:>22}  {note}", flush=True)
+    print(f"{what:62} {metric:>22}  {note}", flush=True)
 
 
 def table(rows: int) -> pa.Table:

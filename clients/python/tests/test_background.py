@@ -64,12 +64,12 @@ def test_an_outcome_without_a_date_is_logged_and_waits(workspace: al.Workspace) 
     with workspace.logger() as logger:
         assert logger.outcome("loan-1", label="repaid", observed_at=AT)
         assert logger.outcome("loan-2", label="repaid", observed_at=AT, predicted_since=DAY + "T00:00:00Z")
-        assert logger.outcome("loan-3", label="repaid", observed_at=AT, judges="all")
+        assert logger.outcome("loan-3", label="repaid", observed_at=AT, applies_to="all")
         assert logger.flush()
     assert logger.stats == al.Stats(logged=3, stored=3)
-    judges = {one["key"]: one["judges"] for one in workspace.pending()["outcomes"]}
-    assert judges == {"loan-1": "latest", "loan-2": "latest", "loan-3": "all"}
-    since = {one["key"]: one["predicted_since"] for one in workspace.pending()["outcomes"]}
+    applies_to = {one["key"]: one["applies_to"] for one in workspace.unmatched()["outcomes"]}
+    assert applies_to == {"loan-1": "latest", "loan-2": "latest", "loan-3": "all"}
+    since = {one["key"]: one["predicted_since"] for one in workspace.unmatched()["outcomes"]}
     assert since.pop("loan-3") == since["loan-1"]
     assert since == {"loan-1": "2026-03-03T02:00:00Z", "loan-2": "2026-06-01T00:00:00Z"}
 

@@ -32,7 +32,7 @@ def texts(html: str) -> "list[str]":
 @pytest.mark.parametrize("library", LIBRARIES[1:])
 def test_a_chart_has_a_line_for_each_release(library: str) -> None:
     chart = al.chart(as_library(library, ROWS))
-    assert chart.figure == "accuracy"
+    assert chart.metric == "accuracy"
     assert [(one.name, [value for _, value in one.points]) for one in chart.series] == [
         ("v1", [0.5, None, 0.75]),
         ("<b>v2</b>", [0.25, 0.5, 1.0]),
@@ -41,23 +41,23 @@ def test_a_chart_has_a_line_for_each_release(library: str) -> None:
     assert "<b>v2" not in html and {"v1", "<b>v2</b>", "0.25", "2026-06-01", "2026-06-03"} <= set(texts(html))
     root = parsed(html)
     svg = "{http://www.w3.org/2000/svg}"
-    # The line of v1 is broken where a figure is missing.
+    # The line of v1 is broken where a metric is missing.
     assert (len(root.findall(f".//{svg}polyline")), len(root.findall(f".//{svg}circle"))) == (1, 2)
     assert str(chart).splitlines() == ["accuracy, from 0.25 to 1", "v1        ▃ ▆", "<b>v2</b> ▁▃█"]
 
 
 def test_a_chart_names_what_is_missing() -> None:
     rows = [{"day": "2026-06-01", "auc": None, "mae": 2.0, "tag.branch": "north"}]
-    assert al.chart(rows).figure == "mae" and al.chart(rows).series[0].name == "north"
-    assert al.chart(rows, figure="auc").series[0].points == [("2026-06-01", None)]
-    parsed(al.chart(rows, figure="auc")._repr_html_())
+    assert al.chart(rows).metric == "mae" and al.chart(rows).series[0].name == "north"
+    assert al.chart(rows, metric="auc").series[0].points == [("2026-06-01", None)]
+    parsed(al.chart(rows, metric="auc")._repr_html_())
     with pytest.raises(al.AlmanacError, match="no column 'f1'; there are day"):
-        al.chart(rows, figure="f1")
+        al.chart(rows, metric="f1")
     with pytest.raises(al.AlmanacError, match="no column day or hour among key"):
         al.chart([{"key": "a"}])
 
 
-def test_a_figure_that_is_nowhere_in_pandas_is_not_drawn() -> None:
+def test_a_metric_that_is_nowhere_in_pandas_is_not_drawn() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"day": DAYS, "release": "v1", "auc": [float("nan")] * 3, "rmse": [2.0, 1.0, 3.0]})
     assert str(al.chart(frame)).splitlines() == ["rmse, from 1 to 3", "v1 ▅▁█"]
@@ -83,7 +83,7 @@ def test_the_names_of_many_lines_stand_in_the_image() -> None:
 
 
 def judged(workspace: al.Workspace) -> None:
-    """Three days of predictions with their outcomes, and the figures of the days."""
+    """Three days of predictions with their outcomes, and the metrics of the days."""
     first = datetime(2026, 6, 1, 2, tzinfo=timezone.utc)
     at = [first + timedelta(days=day) for day in range(3) for _ in range(2)]
     keys = [f"k{row}" for row in range(6)]
@@ -91,11 +91,11 @@ def judged(workspace: al.Workspace) -> None:
     workspace.release("v1").log_predictions(data)
     truth = {"key": keys, "predicted_at": at, "label": ["default", "repaid"] * 3, "observed_at": at}
     workspace.log_outcomes(truth)
-    # Figures of days follow the events.
+    # Metrics of days follow the events.
     eventually(lambda: len(workspace.evaluations("2026-06-01", "2026-06-03", frames="rows")) == 3)
 
 
-def test_a_workspace_and_a_release_show_what_they_have_and_their_figures(workspace: al.Workspace) -> None:
+def test_a_workspace_and_a_release_show_what_they_have_and_their_metrics(workspace: al.Workspace) -> None:
     workspace.create_release("v2", model="risk")
     judged(workspace)
     html = workspace._repr_html_()

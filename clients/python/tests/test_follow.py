@@ -32,7 +32,7 @@ def test_a_consumer_gets_every_event_and_goes_on_where_it_was(workspace: al.Work
     assert followed(consumer="billing") == ["c"]
     first = next(workspace.follow("predictions", columns=["key"], frames="rows", limit=1))
     assert ([row["key"] for row in first.frame], first.behind) == (["a", "b"], 1)
-    assert followed(after=first.cut) == ["c"]
+    assert followed(after=first.read_version) == ["c"]
 
     # Without end: what is logged while it waits comes too.
     pages = workspace.follow("predictions", columns=["key"], frames="rows", consumer="billing")

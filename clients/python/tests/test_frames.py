@@ -202,7 +202,7 @@ def test_times_of_numpy_are_taken_in_every_unit(
     numpy = pytest.importorskip("numpy")
     at = numpy.array([f"{DAY}T02", "NaT"], dtype=f"M8[{unit}]")
     took = numpy.array([12, "NaT"], dtype=f"m8[{unit}]") if unit not in ("Y", "M") else [None, None]
-    columns = {"key": ["a", "b"], "predicted_at": AT, "observed_at": at, "judges": "latest"}
+    columns = {"key": ["a", "b"], "predicted_at": AT, "observed_at": at, "applies_to": "latest"}
     sent = []
     for _ in range(2):
         sources = {name: _frames.Column(name) for name in columns}
@@ -352,7 +352,7 @@ def test_intervals_and_periods_are_texts_as_pandas_writes_them(
     pandas = pytest.importorskip("pandas")
     months = pandas.Series(pandas.period_range("2026-01", periods=3, freq="M"))
     data = pandas.DataFrame({"key": ["a", "b", "c"], "score": [0.1, 0.5, 0.9], "month": months})
-    data["bin"] = pandas.cut(data["score"], [0.0, 0.2, 0.6])
+    data["bin"] = pandas.read_version(data["score"], [0.0, 0.2, 0.6])
     data["range"] = pandas.IntervalIndex.from_breaks([0, 1, 2, 3])
     if library == "pyarrow":
         data = pytest.importorskip("pyarrow").Table.from_pandas(data)
@@ -379,33 +379,33 @@ def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Worksp
     truth = {"loan_id": ["loan-0", "loan-2"], "status": ["repaid", "default"], "closed": [AT, AT]}
     named = {"key": "loan_id", "label": "status"}
     receipt = workspace.log_outcomes(as_library(library, truth), observed_at="closed", **named)
-    assert (receipt.rows, receipt.pending) == (2, 2)
+    assert (receipt.rows, receipt.unmatched) == (2, 2)
     late = {**truth, "closed": [AT + timedelta(days=1)] * 2, "predicted_since": [AT, AT - timedelta(days=200)]}
-    assert workspace.log_outcomes(as_library(library, late), observed_at="closed", **named).pending == 2
+    assert workspace.log_outcomes(as_library(library, late), observed_at="closed", **named).unmatched == 2
     # A column may have a time for some rows alone.
     mixed = {**truth, "closed": [AT + timedelta(days=2)] * 2, "predicted_at": [AT, None]}
     receipt = workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named)
-    assert (receipt.rows, receipt.pending) == (2, 1)
-    told = workspace.pending()
+    assert (receipt.rows, receipt.unmatched) == (2, 1)
+    told = workspace.unmatched()
     assert told["counts"] == {"waiting": 5, "decided": 0, "appended": 0, "expired": 0, "refused": 0}
-    assert {one["judges"] for one in told["outcomes"]} == {"latest"}
+    assert {one["applies_to"] for one in told["outcomes"]} == {"latest"}
     assert all(one["state"] == "waiting" and one["why"] for one in told["outcomes"])
     since = {one["predicted_since"] for one in told["outcomes"] if one["observed_at"].startswith("2026-06-02")}
     assert since == {"2026-06-01T02:00:00Z", "2025-11-13T02:00:00Z"}
-    assert workspace.pending(key="loan-0", state="expired", limit=0)["counts"]["waiting"] == 2
-    assert workspace.pending(key="loan-0", state="expired")["outcomes"] == []
-    assert len(workspace.pending(limit=2)["outcomes"]) == 2 and workspace.pending(limit=2)["counts"]["waiting"] == 5
-    left_alone = workspace.resettle_outcomes("loan-0", observed_at=AT)
+    assert workspace.unmatched(key="loan-0", state="expired", limit=0)["counts"]["waiting"] == 2
+    assert workspace.unmatched(key="loan-0", state="expired")["outcomes"] == []
+    assert len(workspace.unmatched(limit=2)["outcomes"]) == 2 and workspace.unmatched(limit=2)["counts"]["waiting"] == 5
+    left_alone = workspace.rematch_outcomes("loan-0", observed_at=AT)
     assert left_alone == [{"observed_at": "2026-06-01T02:00:00Z", "became": "waiting", "judged": []}]
-    assert workspace.resettle_outcomes("loan-7") == []
+    assert workspace.rematch_outcomes("loan-7") == []
     # Some judge all predictions of their key, as an argument or a column says.
     later = {**truth, "closed": [AT + timedelta(days=3)] * 2}
-    assert workspace.log_outcomes(as_library(library, later), observed_at="closed", judges="all", **named).pending == 2
-    mixed = {**truth, "closed": [AT + timedelta(days=4)] * 2, "judges": ["all", None]}
-    assert workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named).pending == 2
-    outcomes = workspace.pending()["outcomes"]
-    judges = [one["judges"] for one in outcomes if one["observed_at"] >= "2026-06-04"]
-    assert sorted(judges) == ["all", "all", "all", "latest"]
+    assert workspace.log_outcomes(as_library(library, later), observed_at="closed", applies_to="all", **named).unmatched == 2
+    mixed = {**truth, "closed": [AT + timedelta(days=4)] * 2, "applies_to": ["all", None]}
+    assert workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named).unmatched == 2
+    outcomes = workspace.unmatched()["outcomes"]
+    applies_to = [one["applies_to"] for one in outcomes if one["observed_at"] >= "2026-06-04"]
+    assert sorted(applies_to) == ["all", "all", "all", "latest"]
 
 
 def test_what_was_believed_of_a_key_is_told(workspace: al.Workspace) -> None:
@@ -424,31 +424,31 @@ def test_what_is_taken_back_counts_no_more(workspace: al.Workspace, library: str
     truth = as_library(library, {"loan_id": ["loan-0"], "status": ["repaid"], "closed": [AT]})
     named = {"key": "loan_id", "observed_at": "closed", "predicted_on": DAY}
     workspace.log_outcomes(truth, label="status", **named)
-    workspace.log_outcomes(truth, withdrawn_because="another loan", **named)
+    workspace.log_outcomes(truth, retracted_because="another loan", **named)
     last = as_library(library, {name: values[2:] for name, values in columns().items()})
-    release.log_predictions(last, key="loan_id", predicted_at="scored_at", withdrawn_because="a test")
+    release.log_predictions(last, key="loan_id", predicted_at="scored_at", retracted_because="a test")
     rows = workspace.joined(DAY, frames="rows")
     assert [(row["key"], row["outcome_label"]) for row in rows] == [("loan-0", None), ("loan-1", None)]
-    told = workspace.outcomes(DAY, frames="rows", columns=["label", "withdrawn", "reason"])
+    told = workspace.outcomes(DAY, frames="rows", columns=["label", "retracted", "reason"])
     assert told == [
-        {"label": "repaid", "withdrawn": None, "reason": None},
-        {"label": None, "withdrawn": "true", "reason": "another loan"},
+        {"label": "repaid", "retracted": None, "reason": None},
+        {"label": None, "retracted": "true", "reason": "another loan"},
     ]
 
 
-def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
-    workspace.create_model("priced", task="binary", costs={"fn": 5}, figures={"mean": "avg(score)"})
+def test_a_model_has_metrics_of_its_own(workspace: al.Workspace) -> None:
+    workspace.create_model("priced", task="binary", costs={"fn": 5}, custom_metrics={"mean": "avg(score)"})
     workspace.create_release("p1", model="priced")
-    workspace.define_model("priced", since="2026-05-01", figures={"rows": "count(*)"})
+    workspace.define_model("priced", since="2026-05-01", custom_metrics={"rows": "count(*)"})
     workspace.release("p1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
     named = {"group_by": "all", "frames": "rows", "columns": ["custom.mean", "custom.rows", "costs"]}
     costs = "tp=0,tn=0,fp=0,fn=5"
     assert workspace.evaluations(DAY, **named) == [{"custom.mean": 0.5, "custom.rows": 3.0, "costs": costs}]
-    workspace.define_model("priced", since="2026-05-01", figures={"mean": None})
+    workspace.define_model("priced", since="2026-05-01", custom_metrics={"mean": None})
     (row,) = workspace.evaluations(DAY, **named)
     assert (row["custom.mean"], row["custom.rows"]) == (None, 3.0)
     with pytest.raises(al.RefusedError, match="stands outside of an aggregate"):
-        workspace.define_model("priced", figures={"mean": "score"})
+        workspace.define_model("priced", custom_metrics={"mean": "score"})
 
 
 def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> None:
@@ -459,7 +459,7 @@ def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> N
     (approval,) = workspace.approve("v1", environment="production", note="Read.")
     assert (approval["release"], approval["note"]) == ("v1", "Read.")
     assert workspace.promotion_gates() == {"gates": [set_], "approvals": [approval]}
-    assert workspace.approve("v1", environment="production", withdraw=True) == []
+    assert workspace.approve("v1", environment="production", retract=True) == []
     (change,) = workspace.promote("v1", environment="production", override="the first one")
     assert (change["action"], change["release"]) == ("promote", "v1")
     assert workspace.set_promotion_gates("risk") == {"model": "risk"}
@@ -615,8 +615,8 @@ def test_columns_that_are_called_as_in_answers_are_taken_as_these(workspace: al.
         {"key": "a", "tag.branch": None, "tag.region": "north", "feature.age": None, "feature.years": 41.0},
         {"key": "b", "tag.branch": "north", "tag.region": None, "feature.age": 41.0, "feature.years": None},
     ]
-    with pytest.warns(al.AlmanacWarning, match="called as fields are were not sent: withdrawn, reason, tags$"):
-        release.log_predictions([{**row, "key": "c", "withdrawn": "true", "reason": "no", "tags": {"a": "b"}}])
+    with pytest.warns(al.AlmanacWarning, match="called as fields are were not sent: retracted, reason, tags$"):
+        release.log_predictions([{**row, "key": "c", "retracted": "true", "reason": "no", "tags": {"a": "b"}}])
     with pytest.warns(al.AlmanacWarning, match="were not sent: release, key$"):
         workspace.log_metrics([{"name": "m", "value": 1.0, "measured_at": AT, "release": "v1", "key": "a"}])
 
@@ -656,7 +656,7 @@ def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
 
 
 def test_a_model_that_is_there_is_judged_as_is_said(workspace: al.Workspace) -> None:
-    said = {"threshold": 0.3, "costs": {"fp": 2}, "splits": ["tag.x", "tag.y"], "figures": {"late": "avg(score)"}}
+    said = {"threshold": 0.3, "costs": {"fp": 2}, "splits": ["tag.x", "tag.y"], "custom_metrics": {"late": "avg(score)"}}
     workspace.create_model("loss", task="binary", positive_label="1", **said)
     workspace.create_model("loss", task="binary")
     same = {"costs": {"fn": 0, "fp": 2.0}, "splits": ["tag.y", "tag.x"]}
@@ -664,7 +664,7 @@ def test_a_model_that_is_there_is_judged_as_is_said(workspace: al.Workspace) -> 
     told = "its positive_label is '1' and not '0'; its threshold is 0.3 and not 0.7. define_model.'loss', ...."
     with pytest.raises(al.AlmanacError, match=told):
         workspace.create_model("loss", task="binary", positive_label="0", threshold=0.7)
-    for wrong in ({"costs": {"fp": 3}}, {"splits": ["tag.x"]}, {"figures": {"late": "max(score)"}}):
+    for wrong in ({"costs": {"fp": 3}}, {"splits": ["tag.x"]}, {"custom_metrics": {"late": "max(score)"}}):
         with pytest.raises(al.AlmanacError, match=f"its {next(iter(wrong))} is"):
             workspace.create_model("loss", task="binary", **wrong)
 
@@ -965,11 +965,11 @@ def test_pandas_without_pyarrow_has_the_columns_of_an_answer_without_rows(
     assert (len(some), len(none), list(none.columns)) == (3, 0, names)
     assert none.dtypes.equals(some.dtypes), (none.dtypes, some.dtypes)
     none = workspace.predictions("2031-01-01", frames="pandas")
-    assert {"withdrawn", "appended_at", *names} <= set(none.columns)
+    assert {"retracted", "appended_at", *names} <= set(none.columns)
     assert str(none["appended_at"].dtype).endswith("UTC]")
     assert list(none[none["score"] > 0.5].groupby("release")["score"].mean()) == []
-    figures = workspace.evaluations("2031-01-01", frames="pandas", columns=["day", "predictions", "accuracy"])
-    assert [str(one) for one in figures.dtypes][1:] == ["int64", "float64"]
+    custom_metrics = workspace.evaluations("2031-01-01", frames="pandas", columns=["day", "predictions", "accuracy"])
+    assert [str(one) for one in custom_metrics.dtypes][1:] == ["int64", "float64"]
     counts = "select key, count(*) n_at, min(predicted_at) at from predictions"
     some, none = (
         workspace.sql(f"{counts} where day = '{DAY}' {condition} group by key", frames="pandas")
@@ -1029,13 +1029,13 @@ def test_the_columns_of_a_stream_are_read_without_pyarrow() -> None:
         assert read == [(name, kind) for name, kind, _ in fields]
 
 
-def test_a_cut_answers_the_same_again(workspace: al.Workspace) -> None:
+def test_a_read_version_answers_the_same_again(workspace: al.Workspace) -> None:
     send = workspace.release("v1").log_predictions
     send(loans(), key="loan_id", score="p", predicted_at=AT)
-    cut = workspace.cut("predictions", DAY)
+    read_version = workspace.read_version("predictions", DAY)
     send(loans(loan_id=["c", "d"]), key="loan_id", score="p", predicted_at=AT)
     assert keys_of(workspace, DAY) == ["a", "b", "c", "d"]
-    assert [row["key"] for row in workspace.predictions(DAY, cut=cut, frames="rows")] == ["a", "b"]
+    assert [row["key"] for row in workspace.predictions(DAY, read_version=read_version, frames="rows")] == ["a", "b"]
 
 
 def test_an_answer_of_an_earlier_instant_is_a_warning(workspace: al.Workspace) -> None:
@@ -1183,12 +1183,12 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
 def test_windows_that_end_now_are_taken_wherever_windows_are(workspace: al.Workspace) -> None:
     release = workspace.release("v1")
     release.log_predictions({"key": ["a"], "score": [0.5]})
-    cut = workspace.cut("predictions", last="2d")
+    read_version = workspace.read_version("predictions", last="2d")
     release.log_predictions({"key": ["b"], "score": [0.5]})
-    assert [row["key"] for row in workspace.predictions(last="2d", cut=cut, frames="rows")] == ["a"]
+    assert [row["key"] for row in workspace.predictions(last="2d", read_version=read_version, frames="rows")] == ["a"]
     now = datetime.now(timezone.utc)
-    instants = workspace.cut("predictions", now - timedelta(hours=1), now)
-    assert len(workspace.predictions(now - timedelta(hours=1), now, cut=instants, frames="rows")) == 2
+    instants = workspace.read_version("predictions", now - timedelta(hours=1), now)
+    assert len(workspace.predictions(now - timedelta(hours=1), now, read_version=instants, frames="rows")) == 2
     today = now.date()
     for answer in (
         release.evaluations(last="2d", group_by="all", frames="rows"),

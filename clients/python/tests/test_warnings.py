@@ -22,7 +22,7 @@ TOLD = {"warnings": ["strange"], "days": {}, "counts": {}, "outcomes": [], "next
 HEADERS = {
     "Almanac-Warning": "segment 7 was skipped",
     "Almanac-As-Of": "2020-01-01T00:00:00Z",
-    "Almanac-Cut": "c",
+    "Almanac-Read-Version": "c",
     "Almanac-Behind": "0",
 }
 
@@ -43,7 +43,7 @@ CALLS: "dict[str, Callable[[al.Workspace], Any]]" = {
     "release.log_predictions": lambda w: w.release("v1").log_predictions(UNSENT),
     "log_outcomes": lambda w: w.log_outcomes(UNSENT, predicted_on=DAY),
     "log_metrics": lambda w: w.log_metrics(METRICS),
-    "pending": lambda w: w.pending(),
+    "unmatched": lambda w: w.unmatched(),
     "outcome_history": lambda w: w.outcome_history("a"),
     "query": lambda w: w.query("predictions", DAY, as_of=DAY),
     "predictions": lambda w: w.predictions(DAY),
@@ -54,7 +54,7 @@ CALLS: "dict[str, Callable[[al.Workspace], Any]]" = {
     "release.head_to_head": lambda w: w.release("v1").head_to_head("v2", DAY),
     "pages": lambda w: next(w.pages("predictions", DAY)),
     "follow": lambda w: next(w.follow(once=True)),
-    "cut": lambda w: w.cut("predictions", DAY),
+    "read_version": lambda w: w.read_version("predictions", DAY),
     "sql": lambda w: w.sql("select 1"),
     "create_snapshot": lambda w: w.create_snapshot("june", "predictions", DAY),
     "create_review": lambda w: w.create_review("june", DAY),

@@ -26,7 +26,7 @@ const COMPARISONS: [(&str, &[Ordering]); 7] = [
     (">", &[Ordering::Greater]),
 ];
 
-/// Parses the expression of a figure.
+/// Parses the expression of a metric.
 ///
 /// # Errors
 /// The reason as a message.

@@ -2,13 +2,13 @@ use super::*;
 
 /// Evaluates an expression on a row.
 fn value(text: &str, row: &[(&str, Value<'static>)]) -> String {
-    let figure = CustomFigure::parse("f", &format!("max({text})")).unwrap();
+    let metric = CustomMetric::parse("f", &format!("max({text})")).unwrap();
     let leaf = |at: usize| {
-        let column = &figure.formula.columns[at];
+        let column = &metric.formula.columns[at];
         let is_it = |name: &&(&str, Value<'static>)| JoinedColumn::named(name.0).as_ref() == Some(column);
         row.iter().find(is_it).map_or(Value::Null, |(_, value)| *value)
     };
-    let argument = figure.formula.aggregates[0].argument.as_ref().unwrap();
+    let argument = metric.formula.aggregates[0].argument.as_ref().unwrap();
     argument.number(&leaf).map_or("null".to_owned(), |number| number.to_string())
 }
 
@@ -59,7 +59,7 @@ fn expressions_say_what_sql_says() {
         ("ROUNDABOUT", ""),
     ] {
         if expected.is_empty() {
-            assert!(CustomFigure::parse("f", &format!("max({text})")).is_err());
+            assert!(CustomMetric::parse("f", &format!("max({text})")).is_err());
         } else {
             assert_eq!(value(text, &row), expected, "{text}");
         }
@@ -67,92 +67,95 @@ fn expressions_say_what_sql_says() {
 }
 
 #[test]
-fn figures_are_written_as_they_are_read() {
+fn metrics_are_written_as_they_are_read() {
     let text = "cost=sum(case when label = 'a=b' then 1 else 0 end) / count(*)\nmean=avg(score) filter (where score > 0)";
-    let figures = CustomFigure::parse_all(text).unwrap();
-    assert_eq!(CustomFigure::text_of(&figures), text);
-    assert_eq!(CustomFigure::texts(&figures)["mean"], "avg(score) filter (where score > 0)");
-    assert_eq!((figures[0].formula.aggregates.len(), figures[0].column().as_str()), (2, "custom.cost"));
-    let quantile = CustomFigure::parse("q", "quantile_cont(score, 0.9)").unwrap();
+    let custom_metrics = CustomMetric::parse_all(text).unwrap();
+    assert_eq!(CustomMetric::text_of(&custom_metrics), text);
+    assert_eq!(CustomMetric::texts(&custom_metrics)["mean"], "avg(score) filter (where score > 0)");
+    assert_eq!(
+        (custom_metrics[0].formula.aggregates.len(), custom_metrics[0].column().as_str()),
+        (2, "custom.cost")
+    );
+    let quantile = CustomMetric::parse("q", "quantile_cont(score, 0.9)").unwrap();
     assert_eq!(quantile.formula.aggregates[0].of, AggregateOf::Quantile(0.9));
 }
 
 #[test]
-fn what_is_no_figure_is_refused() {
-    let refused = |text: &str| CustomFigure::parse("f", text).unwrap_err().to_string();
+fn what_is_no_metric_is_refused() {
+    let refused = |text: &str| CustomMetric::parse("f", text).unwrap_err().to_string();
     for (text, why) in [
-        ("", "the figure `f`: it ends where a value is needed"),
+        ("", "the metric `f`: it ends where a value is needed"),
         (
             "1 + 1",
-            "the figure `f`: it is no aggregate of rows; there are avg, count, max, median, min, quantile_cont, stddev, stddev_samp, sum, total, var, var_samp, variance",
+            "the metric `f`: it is no aggregate of rows; there are avg, count, max, median, min, quantile_cont, stddev, stddev_samp, sum, total, var, var_samp, variance",
         ),
-        ("score", "the figure `f`: the column `score` stands outside of an aggregate"),
-        ("avg(avg(score))", "the figure `f`: the aggregate `avg` stands within another one"),
-        ("avg(label)", "the figure `f`: a text stands where a number is needed"),
-        ("avg(predicted_at)", "the figure `f`: an instant stands where a number is needed"),
-        ("avg(score) > 1", "the figure `f`: true or false stands where a number is needed"),
-        ("sum(score = 'a')", "the figure `f`: a number and a text are not of one type"),
-        ("sum(score and label)", "the figure `f`: a number stands where true or false is needed"),
-        ("avg(score", "the figure `f`: `)` is missing at its end"),
-        ("avg(score))", "the figure `f`: `)` has no place after its end"),
-        ("avg(score) over ()", "the figure `f`: `over` has no place after its end"),
+        ("score", "the metric `f`: the column `score` stands outside of an aggregate"),
+        ("avg(avg(score))", "the metric `f`: the aggregate `avg` stands within another one"),
+        ("avg(label)", "the metric `f`: a text stands where a number is needed"),
+        ("avg(predicted_at)", "the metric `f`: an instant stands where a number is needed"),
+        ("avg(score) > 1", "the metric `f`: true or false stands where a number is needed"),
+        ("sum(score = 'a')", "the metric `f`: a number and a text are not of one type"),
+        ("sum(score and label)", "the metric `f`: a number stands where true or false is needed"),
+        ("avg(score", "the metric `f`: `)` is missing at its end"),
+        ("avg(score))", "the metric `f`: `)` has no place after its end"),
+        ("avg(score) over ()", "the metric `f`: `over` has no place after its end"),
         (
             "count(distinct key)",
-            "the figure `f`: there is no column `distinct`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
+            "the metric `f`: there is no column `distinct`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
         ),
         (
             "sum(case else 1 end)",
-            "the figure `f`: there is no column `else`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
+            "the metric `f`: there is no column `else`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
         ),
-        ("sum(case score end)", "the figure `f`: `end` stands where `when` is needed"),
+        ("sum(case score end)", "the metric `f`: `end` stands where `when` is needed"),
         (
             "quantile_cont(score, 2)",
-            "the figure `f`: `quantile_cont` takes a share from 0 to 1, such as 0.9, after its value",
+            "the metric `f`: `quantile_cont` takes a share from 0 to 1, such as 0.9, after its value",
         ),
-        ("sum(pow(2))", "the figure `f`: `pow` takes 2 values, not 1"),
-        ("sum('a", "the figure `f`: a ' has no end"),
-        ("sum(score) ; 1", "the figure `f`: `;` has no place in it"),
-        ("sum(1e999)", "the figure `f`: `1e999` is no number"),
-        ("sum(\n1)", "the figure `f`: it is not one line of text"),
+        ("sum(pow(2))", "the metric `f`: `pow` takes 2 values, not 1"),
+        ("sum('a", "the metric `f`: a ' has no end"),
+        ("sum(score) ; 1", "the metric `f`: `;` has no place in it"),
+        ("sum(1e999)", "the metric `f`: `1e999` is no number"),
+        ("sum(\n1)", "the metric `f`: it is not one line of text"),
     ] {
         assert_eq!(refused(text), why, "{text}");
     }
     assert!(
-        refused("sum(sleep(1))").starts_with("the figure `f`: there is no function `sleep`; there are avg,")
+        refused("sum(sleep(1))").starts_with("the metric `f`: there is no function `sleep`; there are avg,")
     );
     assert!(refused(&"(".repeat(MAX_CUSTOM_BYTES)).contains("nests deeper than 32"));
     assert!(refused(&"1".repeat(MAX_CUSTOM_BYTES + 1)).contains("longer than 1000 bytes"));
     let each = |n: usize| (0..n).map(|at| (format!("f{at}"), "count(*)".to_owned())).collect::<Vec<_>>();
     let parse = |all: &[(String, String)]| {
-        let each = all.iter().map(|(name, text)| CustomFigure::parse(name, text));
-        CustomFigure::together(each.collect::<Result<_>>()?)
+        let each = all.iter().map(|(name, text)| CustomMetric::parse(name, text));
+        CustomMetric::together(each.collect::<Result<_>>()?)
     };
-    assert_eq!(parse(&each(MAX_CUSTOM_FIGURES)).unwrap().len(), MAX_CUSTOM_FIGURES);
-    assert!(parse(&each(MAX_CUSTOM_FIGURES + 1)).is_err());
+    assert_eq!(parse(&each(MAX_CUSTOM_METRICS)).unwrap().len(), MAX_CUSTOM_METRICS);
+    assert!(parse(&each(MAX_CUSTOM_METRICS + 1)).is_err());
     let medians = |n: usize| [("f".to_owned(), vec!["median(score)"; n].join(" + "))];
     assert!(parse(&medians(MAX_KEEPING)).is_ok());
     let error = parse(&medians(MAX_KEEPING + 1)).unwrap_err().to_string();
-    assert_eq!(error, "the figures of a model have at most 8 quantiles, variances and deviations together");
+    assert_eq!(error, "the metrics of a model have at most 8 quantiles, variances and deviations together");
     let twice = [each(1), each(1)].concat();
-    assert_eq!(parse(&twice).unwrap_err().to_string(), "the figure `f0` comes twice");
+    assert_eq!(parse(&twice).unwrap_err().to_string(), "the metric `f0` comes twice");
     assert_eq!(
-        CustomFigure::parse_all("count").unwrap_err().to_string(),
-        "the figure `count` is not of the form NAME=EXPRESSION"
+        CustomMetric::parse_all("count").unwrap_err().to_string(),
+        "the metric `count` is not of the form NAME=EXPRESSION"
     );
 }
 
 #[test]
 fn a_long_chain_is_read_and_computed() {
-    let figure = CustomFigure::parse("f", &format!("sum(1{})", "+1".repeat(490))).unwrap();
-    let argument = figure.formula.aggregates[0].argument.as_ref().unwrap();
+    let metric = CustomMetric::parse("f", &format!("sum(1{})", "+1".repeat(490))).unwrap();
+    let argument = metric.formula.aggregates[0].argument.as_ref().unwrap();
     assert_eq!(argument.number(&|_| Value::Null), Some(491.0));
 }
 
 #[test]
 fn the_functions_are_documented() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();
     let words: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let missing: Vec<_> = aggregates().chain(scalars()).filter(|name| !words.contains(name)).collect();
-    assert_eq!(missing, [""; 0], "are not in docs/figures.md");
+    assert_eq!(missing, [""; 0], "are not in docs/metrics.md");
 }

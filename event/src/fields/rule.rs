@@ -56,7 +56,7 @@ pub enum Rule {
     /// Id of a run.
     Run,
     /// Selection of the predictions that an outcome [judges](super::Judges).
-    Judges,
+    AppliesTo,
 }
 
 impl Rule {

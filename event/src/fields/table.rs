@@ -8,17 +8,17 @@ pub const TAG_PREFIX: &str = "tag.";
 /// Prefix of the column of the probability of a class: `score.late`.
 pub const SCORE_PREFIX: &str = "score.";
 
-/// Field that withdraws an event.
-pub const WITHDRAWN: &str = "withdrawn";
+/// Field that retracts an event.
+pub const RETRACTED: &str = "retracted";
 
-/// Field with the reason for a withdrawal.
+/// Field with the reason for a retraction.
 pub const REASON: &str = "reason";
 
 /// Field of the earliest prediction that an outcome without a date may judge.
 pub const PREDICTED_SINCE: &str = "predicted_since";
 
 /// Field that selects the predictions of its key that an outcome without a date judges.
-pub const JUDGES: &str = "judges";
+pub const JUDGES: &str = "applies_to";
 
 /// Fields that only outcomes without a date have, removed once their predictions are found.
 pub const UNDATED: [&str; 2] = [PREDICTED_SINCE, JUDGES];
@@ -40,7 +40,7 @@ const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Fiel
         at_most: None,
         needs: &[],
         is_rolled_up: false,
-        is_of_withdrawal: false,
+        is_of_retraction: false,
         erased: Erased::Never,
     }
 }
@@ -82,8 +82,8 @@ impl Field {
         Self { is_rolled_up: true, ..self }
     }
 
-    const fn of_withdrawal(self) -> Self {
-        Self { is_of_withdrawal: true, ..self }
+    const fn of_retraction(self) -> Self {
+        Self { is_of_retraction: true, ..self }
     }
 
     const fn erased(self) -> Self {
@@ -96,13 +96,13 @@ impl Field {
     }
 }
 
-/// Creates the field of a withdrawal. It carries content, so that no other field is needed.
-const fn withdrawn(about: &'static str) -> Field {
-    text(WITHDRAWN, Rule::True, about).telling().needs(&[REASON]).of_withdrawal()
+/// Creates the field of a retraction. It carries content, so that no other field is needed.
+const fn retracted(about: &'static str) -> Field {
+    text(RETRACTED, Rule::True, about).telling().needs(&[REASON]).of_retraction()
 }
 
 const fn reason() -> Field {
-    text(REASON, Rule::Reason, "Why it is taken back.").needs(&[WITHDRAWN]).of_withdrawal().erased()
+    text(REASON, Rule::Reason, "Why it is taken back.").needs(&[RETRACTED]).of_retraction().erased()
 }
 
 pub(super) const PREDICTIONS: &[Field] = &[
@@ -117,7 +117,7 @@ pub(super) const PREDICTIONS: &[Field] = &[
         .of_values(),
     number("upper", "The upper end of the predicted interval; `value` may lie outside.").of_values(),
     number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up().of_values(),
-    withdrawn("`true` takes back what was sent of this release, key and instant."),
+    retracted("`true` takes back what was sent of this release, key and instant."),
     reason(),
 ];
 
@@ -129,12 +129,12 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
     time("observed_at", "When it was observed.").required(),
     text("label", Rule::Label, "The class that was observed.").telling().rolled_up().of_values(),
     number("value", "The number that was observed.").telling().rolled_up().of_values(),
-    withdrawn("`true` takes back what was sent of this key, prediction and time of observation."),
+    retracted("`true` takes back what was sent of this key, prediction and time of observation."),
     reason(),
     time(PREDICTED_SINCE, "Of an outcome without a date: the earliest prediction that it may judge."),
     text(
         JUDGES,
-        Rule::Judges,
+        Rule::AppliesTo,
         "Of an outcome without a date: whether it judges the `latest` prediction of its key, as it does by default, or `all`.",
     ),
 ];
@@ -142,7 +142,7 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
 pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - UNDATED.len()).0;
 
 /// Fields of an outcome that does not name the prediction that it judges: all but `predicted_at`.
-pub(super) const PENDING: &[Field] = &[
+pub(super) const UNMATCHED: &[Field] = &[
     SENT_OUTCOMES[0],
     SENT_OUTCOMES[2],
     SENT_OUTCOMES[3],
@@ -185,9 +185,9 @@ pub(super) const RELEASES: &[Field] = &[
         "By which tags and features evaluations are stored: `tag.carrier,feature.distance:500`.",
     ),
     text(
-        "figures",
+        "custom_metrics",
         Rule::Words,
-        "Figures of its own, one a line: `late=avg(case when outcome_label = '1' then 1 else 0 end)`.",
+        "Metrics of its own, one a line: `late=avg(case when outcome_label = '1' then 1 else 0 end)`.",
     ),
     text("effective_from", Rule::Day, "The day from which a definition holds."),
 ];

@@ -47,17 +47,17 @@ fn names_of_columns_are_told_apart() {
     assert_eq!(Kind::Outcomes.column_type("tag.score"), None);
 }
 
-/// A pending outcome has the fields sent for an outcome without a date, unchanged.
+/// An unmatched outcome has the fields sent for an outcome without a date, unchanged.
 #[test]
-fn pending_outcome_has_sent_fields_except_prediction_time() {
+fn unmatched_outcome_has_sent_fields_except_prediction_time() {
     let sent = Kind::Outcomes.sent_fields().iter().filter(|field| field.name != "predicted_at");
-    assert_eq!(sent.collect::<Vec<_>>(), Kind::Pending.fields().iter().collect::<Vec<_>>());
+    assert_eq!(sent.collect::<Vec<_>>(), Kind::Unmatched.fields().iter().collect::<Vec<_>>());
     let stored = Kind::Outcomes.sent_fields().iter().filter(|field| !UNDATED.contains(&field.name));
     assert_eq!(stored.collect::<Vec<_>>(), Kind::Outcomes.fields().iter().collect::<Vec<_>>());
     for kind in Kind::STORED {
         assert_eq!(Kind::from_letter(kind.letter()), Some(kind));
     }
-    assert_eq!(Kind::from_name("pending"), None);
+    assert_eq!(Kind::from_name("unmatched"), None);
 }
 
 #[test]

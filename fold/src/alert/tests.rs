@@ -18,21 +18,21 @@ fn days(values: &[Option<f64>]) -> Vec<(Day, Reading)> {
     values.iter().map(of_value).collect()
 }
 
-/// Returns the states of days, and their crossings.
+/// Returns the states of days, and their transitions.
 fn run(rule: &Rule, values: &[Option<f64>]) -> (Vec<&'static str>, Vec<(usize, &'static str)>) {
     let judged = replay(rule, Standing::default(), &days(values), 0);
-    let crossings = judged.iter().enumerate();
-    let crossings = crossings.filter_map(|(at, day)| Some((at, day.crossing?.name()))).collect();
-    (judged.iter().map(|day| day.standing.state.name()).collect(), crossings)
+    let transitions = judged.iter().enumerate();
+    let transitions = transitions.filter_map(|(at, day)| Some((at, day.transition?.name()))).collect();
+    (judged.iter().map(|day| day.standing.state.name()).collect(), transitions)
 }
 
 #[test]
 fn alert_resolves_only_past_its_clear_threshold() {
     let rule = Rule { clear: Some(0.15), for_days: 2, ..rule(Test::Above(0.2)) };
     let values = [0.3, 0.1, 0.3, 0.3, 0.18, 0.15, 0.1, 0.2].map(Some);
-    let (states, crossings) = run(&rule, &values);
+    let (states, transitions) = run(&rule, &values);
     assert_eq!(states, ["pending", "ok", "pending", "firing", "firing", "resolved", "ok", "ok"]);
-    assert_eq!(crossings, [(3, "fires"), (5, "resolves")]);
+    assert_eq!(transitions, [(3, "fires"), (5, "resolves")]);
     let below = Rule { clear: Some(0.8), ..super::tests::rule(Test::Below(0.7)) };
     assert_eq!(run(&below, &[0.69, 0.7, 0.79, 0.8].map(Some)).1, [(0, "fires"), (3, "resolves")]);
 }
@@ -41,10 +41,10 @@ fn alert_resolves_only_past_its_clear_threshold() {
 fn alert_ignores_days_without_data() {
     let rule = Rule { for_days: 2, ..rule(Test::Above(0.2)) };
     let values = [None, Some(0.3), None, Some(0.3), None, Some(0.1), None, Some(0.1)];
-    let (states, crossings) = run(&rule, &values);
+    let (states, transitions) = run(&rule, &values);
     let known = ["no_data", "pending", "pending", "firing", "firing", "resolved", "no_data", "ok"];
     assert_eq!(states, known);
-    assert_eq!(crossings, [(3, "fires"), (5, "resolves")]);
+    assert_eq!(transitions, [(3, "fires"), (5, "resolves")]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn change_needs_half_of_preceding_days_known() {
     let judged = replay(&rule, Standing::default(), &days(&values), 0);
     let measured: Vec<bool> = judged.iter().map(|day| day.measured.is_some()).collect();
     assert_eq!(measured, [false, false, false, false, true, true, true]);
-    assert_eq!(judged[5].crossing, Some(Crossing::Fires), "{judged:?}");
+    assert_eq!(judged[5].transition, Some(Transition::Fires), "{judged:?}");
     // The first four days only serve as history.
     let late = replay(&rule, Standing::default(), &days(&values), 4);
     assert_eq!(
@@ -79,8 +79,8 @@ fn names_are_the_serde_names() {
     for state in states {
         assert_eq!(serde_json::to_value(state).unwrap(), state.name());
     }
-    for crossing in [Crossing::Fires, Crossing::Resolves] {
-        assert_eq!(serde_json::to_value(crossing).unwrap(), crossing.name());
+    for transition in [Transition::Fires, Transition::Resolves] {
+        assert_eq!(serde_json::to_value(transition).unwrap(), transition.name());
     }
 }
 
@@ -116,9 +116,9 @@ fn values() -> impl Strategy<Value = Vec<Option<f64>>> {
 }
 
 proptest! {
-    /// Judging a history in pieces gives the same days, and crossings alternate.
+    /// Judging a history in pieces gives the same days, and transitions alternate.
     #[test]
-    fn a_replay_in_pieces_gives_the_same_crossings(values in values(), for_days in 1u32..4, cut in 0usize..40) {
+    fn a_replay_in_pieces_gives_the_same_transitions(values in values(), for_days in 1u32..4, cut in 0usize..40) {
         let rule = Rule { clear: Some(0.15), for_days, ..rule(Test::Above(0.2)) };
         let days = days(&values);
         let whole = replay(&rule, Standing::default(), &days, 0);
@@ -127,13 +127,13 @@ proptest! {
         let standing = first.last().map_or(Standing::default(), |day| day.standing);
         let second = replay(&rule, standing, &days, cut);
         prop_assert_eq!([first, second].concat(), whole.clone());
-        let crossings: Vec<Crossing> = whole.iter().filter_map(|day| day.crossing).collect();
-        for (at, crossing) in crossings.iter().enumerate() {
-            prop_assert_eq!(crossing.name(), Crossing::NAMES[at % 2]);
+        let transitions: Vec<Transition> = whole.iter().filter_map(|day| day.transition).collect();
+        for (at, transition) in transitions.iter().enumerate() {
+            prop_assert_eq!(transition.name(), Transition::NAMES[at % 2]);
         }
     }
 
-    /// Compares the crossings with a naive search of the history.
+    /// Compares the transitions with a naive search of the history.
     #[test]
     fn alert_fires_after_required_consecutive_days(values in values(), for_days in 1usize..4) {
         let rule = Rule { clear: Some(0.15), for_days: for_days as u32, ..rule(Test::Above(0.2)) };
@@ -147,7 +147,7 @@ proptest! {
                 true => (from..known.len()).find(|at| known[*at].1 <= 0.15),
             };
             let Some(at) = found else { break };
-            expected.push((known[at].0, Crossing::NAMES[usize::from(fires)]));
+            expected.push((known[at].0, Transition::NAMES[usize::from(fires)]));
             (from, fires) = (at + 1, !fires);
         }
         prop_assert_eq!(run(&rule, &values).1, expected);

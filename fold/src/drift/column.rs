@@ -4,7 +4,7 @@ use event::fields::{FEATURE_PREFIX, TAG_PREFIX};
 
 use super::{PLAIN, Profile, Sort, profile::TagNames};
 use crate::{
-    figure::{STATISTICS, Statistic},
+    metric::{STATISTICS, Statistic},
     rollup::{FeatureNumbers, ReleaseNumbers},
 };
 

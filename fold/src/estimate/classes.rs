@@ -1,4 +1,4 @@
-//! Expected figures of several classes: the scores of each class are calibrated against all others, and the
+//! Expected metrics of several classes: the scores of each class are calibrated against all others, and the
 //! calibrated scores of a prediction are divided by their sum, so that they add up to one (Zadrozny and Elkan 2002,
 //! 4), as NannyML does.
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::fields::plain_label;
 
 use super::{Calibration, EXPECTED, Expected, Judged, within_limits};
-use crate::metrics::MAX_CLASSES;
+use crate::formulas::MAX_CLASSES;
 
 /// Predictions of several classes, each with the scores of some.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,7 +107,7 @@ impl ClassCases {
         size_of_val(self.rows.as_slice()) + size_of_val(self.scores.as_slice())
     }
 
-    /// Returns the number of further bytes needed while figures are computed.
+    /// Returns the number of further bytes needed while metrics are computed.
     pub fn bytes_of_expected(&self) -> usize {
         self.rows.len() * self.numbers.len() * size_of::<[f64; 4]>()
     }
@@ -152,7 +152,7 @@ fn judged_counts(cases: &ClassCases) -> Vec<u64> {
     vec![0; cases.numbers.len()]
 }
 
-/// Returns the expectation of each figure of [`EXPECTED`]; `None` if undefined. With `is_judged`, only predictions
+/// Returns the expectation of each metric of [`EXPECTED`]; `None` if undefined. With `is_judged`, only predictions
 /// whose real class is known count.
 ///
 /// Holds [`ClassCases::bytes_of_expected`].
@@ -161,21 +161,21 @@ pub fn expected_of_classes(
     calibration: &ClassCalibration,
     is_judged: bool,
 ) -> [Option<Expected>; EXPECTED.len()] {
-    let figures = Likely::new(cases, Says::Scores(calibration), is_judged).figures();
+    let metrics = Likely::new(cases, Says::Scores(calibration), is_judged).metrics();
     let of = |(name, limits): (&str, [f64; 2])| {
-        let (_, value, deviation) = *figures.iter().find(|(known, ..)| *known == name)?;
+        let (_, value, deviation) = *metrics.iter().find(|(known, ..)| *known == name)?;
         within_limits((value, deviation), limits)
     };
     EXPECTED.map(of)
 }
 
-/// Returns each figure of [`EXPECTED`] of the predictions whose real class is known; `None` if undefined.
+/// Returns each metric of [`EXPECTED`] of the predictions whose real class is known; `None` if undefined.
 ///
 /// Holds [`ClassCases::bytes_of_expected`].
 pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] {
-    let figures = Likely::new(cases, Says::Truth, true).figures();
+    let metrics = Likely::new(cases, Says::Truth, true).metrics();
     EXPECTED.map(|(name, _)| {
-        let (_, value, _) = figures.iter().find(|(known, ..)| *known == name)?;
+        let (_, value, _) = metrics.iter().find(|(known, ..)| *known == name)?;
         value.is_finite().then_some(*value)
     })
 }
@@ -266,8 +266,8 @@ impl Likely {
         f64::from(u8::from(self.says[row] == class))
     }
 
-    /// Returns the figures that several classes have: name, figure of the expected counts, standard deviation.
-    fn figures(&self) -> Vec<(&'static str, f64, f64)> {
+    /// Returns the metrics that several classes have: name, metric of the expected counts, standard deviation.
+    fn metrics(&self) -> Vec<(&'static str, f64, f64)> {
         if self.n() == 0 {
             return Vec::new();
         }
@@ -281,14 +281,14 @@ impl Likely {
             hits[self.says[row]] += self.p(row, self.says[row]);
         }
         // Mean over the classes of `times * hits / of`, if defined, and its derivative by the truth: `times` for a
-        // prediction of the class, less `share` times the figure of the class.
+        // prediction of the class, less `share` times the metric of the class.
         let mean_of = |name, times: f64, of: &dyn Fn(usize) -> f64, share: f64| {
             let defined: Vec<usize> = (0..self.classes).filter(|class| of(*class) > 0.0).collect();
             let count = defined.len() as f64;
-            let figure = |class: usize| times * hits[class] / of(class);
-            let value = defined.iter().map(|class| figure(*class)).sum::<f64>() / count;
+            let metric = |class: usize| times * hits[class] / of(class);
+            let value = defined.iter().map(|class| metric(*class)).sum::<f64>() / count;
             let slope = |row: usize, class: usize| match of(class) > 0.0 {
-                true => (times * self.says(row, class) - share * figure(class)) / of(class) / count,
+                true => (times * self.says(row, class) - share * metric(class)) / of(class) / count,
                 false => 0.0,
             };
             (name, value, self.deviation(slope))
@@ -314,7 +314,7 @@ impl Likely {
         ]
     }
 
-    /// Returns the standard deviation of a figure that changes by `slope` when the truth of a row is a class, by the
+    /// Returns the standard deviation of a metric that changes by `slope` when the truth of a row is a class, by the
     /// delta method.
     fn deviation(&self, slope: impl Fn(usize, usize) -> f64) -> f64 {
         let of_row = |row: usize| {

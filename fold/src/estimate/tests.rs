@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::metrics::MAX_CLASSES;
+use crate::formulas::MAX_CLASSES;
 
 fn case(score: f64, says_positive: bool, is_positive: Option<bool>) -> Case {
     Case { score, says_positive, is_positive, worth: None }
@@ -57,7 +57,7 @@ fn cases_of(rows: &Value) -> Vec<Case> {
 }
 
 #[test]
-fn expected_figures_are_those_of_the_reference() {
+fn expected_metrics_are_those_of_the_reference() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/estimates.json");
     let sets: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut chunks = 0;
@@ -65,16 +65,16 @@ fn expected_figures_are_those_of_the_reference() {
         let calibration = Calibration::of(&cases_of(&set["reference"])).unwrap();
         for chunk in set["chunks"].as_array().unwrap() {
             let found = expected(&cases_of(&chunk["cases"]), &calibration);
-            for ((figure, _), found) in EXPECTED.iter().zip(found) {
+            for ((metric, _), found) in EXPECTED.iter().zip(found) {
                 // Reference: isotonic regression of scikit-learn, and the estimates of NannyML from calibrated
                 // scores.
-                close(found, &chunk["same_calibration"][figure], 1e-9, &format!("{name}: {figure}"));
+                close(found, &chunk["same_calibration"][metric], 1e-9, &format!("{name}: {metric}"));
                 // End-to-end results of NannyML, which has no Brier score and no log loss, and rounds the inputs of
                 // AUC.
-                if let Some(theirs) = chunk["nannyml"].get(figure) {
-                    close(found, theirs, 1e-8, &format!("{name}, NannyML: {figure}"));
+                if let Some(theirs) = chunk["nannyml"].get(metric) {
+                    close(found, theirs, 1e-8, &format!("{name}, NannyML: {metric}"));
                     let (theirs, (low, high)) = (theirs.as_f64().unwrap(), found.unwrap().band);
-                    assert!(low < high && (low..=high).contains(&theirs), "{name}: {figure} {theirs}");
+                    assert!(low < high && (low..=high).contains(&theirs), "{name}: {metric} {theirs}");
                 }
             }
             chunks += 1;
@@ -117,13 +117,13 @@ fn estimated_prediction_value_matches_reference() {
             let off = (worth.value - theirs).abs() / cases.len() as f64;
             let (low, high) = worth.band;
             assert!(off <= 1e-9 && (low..=high).contains(&theirs), "{name}: {theirs} for {worth:?}");
-            for figure in ["value", "value_per_prediction"] {
-                let found = found[place(figure)].unwrap();
+            for metric in ["value", "value_per_prediction"] {
+                let found = found[place(metric)].unwrap();
                 for (found, part) in [(found.value, "value"), (found.band.0, "low"), (found.band.1, "high")] {
-                    let known = known[figure][part].as_f64().unwrap();
+                    let known = known[metric][part].as_f64().unwrap();
                     assert!(
                         (found - known).abs() <= 1e-9 * known.abs().max(1.0),
-                        "{name}: {figure} {part}: {found}, not {known}"
+                        "{name}: {metric} {part}: {found}, not {known}"
                     );
                 }
             }
@@ -177,7 +177,7 @@ fn bands_hold_as_often_as_they_say() {
             .collect();
         let expected = expected(&cases, &calibration);
         for ((within, expected), real) in within.iter_mut().zip(expected).zip(realised(&cases)) {
-            // A figure undefined for a binary task counts as holding.
+            // A metric undefined for a binary task counts as holding.
             let holds = expected
                 .zip(real)
                 .is_none_or(|(expected, real)| (expected.band.0..=expected.band.1).contains(&real));
@@ -214,7 +214,7 @@ fn class_reference() -> (Value, Vec<String>) {
 }
 
 #[test]
-fn expected_class_figures_match_reference() {
+fn expected_class_metrics_match_reference() {
     let (set, classes) = class_reference();
     let reference = class_cases(&set["reference"], &classes, true);
     let calibration = ClassCalibration::of(&reference).unwrap();
@@ -223,15 +223,15 @@ fn expected_class_figures_match_reference() {
     for chunk in chunks {
         let cases = class_cases(&chunk["cases"], &classes, false);
         let found = expected_of_classes(&cases, &calibration, false);
-        for ((figure, _), found) in EXPECTED.iter().zip(found) {
-            close(found, &chunk["same_calibration"][figure], 1e-9, figure);
-            if let Some(theirs) = chunk["nannyml"].get(figure) {
+        for ((metric, _), found) in EXPECTED.iter().zip(found) {
+            close(found, &chunk["same_calibration"][metric], 1e-9, metric);
+            if let Some(theirs) = chunk["nannyml"].get(metric) {
                 // NannyML orders equal scores of a class arbitrarily, which changes AUC.
-                let tolerance = if *figure == "auc" { 1e-3 } else { 1e-8 };
-                close(found, theirs, tolerance, &format!("NannyML: {figure}"));
+                let tolerance = if *metric == "auc" { 1e-3 } else { 1e-8 };
+                close(found, theirs, tolerance, &format!("NannyML: {metric}"));
             }
             let within = found.is_none_or(|found| found.band.0 <= found.value && found.value <= found.band.1);
-            assert!(within, "{figure}: {found:?}");
+            assert!(within, "{metric}: {found:?}");
         }
         assert!(
             expected_of_classes(&cases, &calibration, true).iter().all(Option::is_none),
@@ -241,7 +241,7 @@ fn expected_class_figures_match_reference() {
 }
 
 #[test]
-fn expected_class_figures_handle_missing_scores_and_outcomes() {
+fn expected_class_metrics_handle_missing_scores_and_outcomes() {
     let mut reference = ClassCases::default();
     // Scores, predicted class, truth.
     type Case = (&'static [(&'static str, f64)], &'static str, &'static str);

@@ -9,8 +9,8 @@ pub struct Buckets {
     pub buckets: Vec<(Bucket, ReleaseEvaluation)>,
     /// See [`Evaluation::outcomes`](super::Evaluation::outcomes).
     pub outcomes: u64,
-    /// See [`Evaluation::unmatched`](super::Evaluation::unmatched).
-    pub unmatched: u64,
+    /// See [`Evaluation::orphaned`](super::Evaluation::orphaned).
+    pub orphaned: u64,
     /// Meetings of each requested pair of releases: see [`Evaluator::between`](super::Evaluator::between).
     pub duels: Vec<Duels>,
     /// Predictions of classes with scores, if kept.

@@ -1,7 +1,7 @@
 //! Counts by class, and the confusion of classes.
 
 use super::{Measures, ReleaseEvaluation};
-use crate::metrics::ClassCounts;
+use crate::formulas::ClassCounts;
 
 /// Name of a class; `None` for all that are not kept apart.
 pub type Class = Option<String>;
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn of_many_classes_the_rest_is_added_up() {
-        use crate::metrics::{MAX_CLASSES, MAX_CONFUSED};
+        use crate::formulas::{MAX_CLASSES, MAX_CONFUSED};
 
         let name = |n: usize| -> &'static str { format!("c{n:03}").leak() };
         // Each of 300 classes is predicted as itself and as the next; the first ten are frequent.

@@ -1,4 +1,4 @@
-//! Figures that models define themselves, while predictions are being judged.
+//! Metrics that models define themselves, while predictions are being judged.
 //!
 //! They cover all predictions, with and without an outcome. Sums are exact and quantiles use all values, so the
 //! results do not depend on the order of the rows.
@@ -8,7 +8,7 @@ mod sample;
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
-    CustomFigure, Definition, Kind,
+    CustomMetric, Definition, Kind,
     custom::{Aggregate, AggregateOf, Formula, JoinedColumn, Value},
     fields::FieldType,
 };
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use super::interval::GoOn;
 use crate::{
     ExactSum, LogSegment, Result,
+    formulas::{mean, quantile},
     join::Pair,
-    metrics::{mean, quantile},
     read::{Numbers, Texts, floats, texts, times},
 };
 
-/// Result of a custom figure.
+/// Result of a custom metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CustomValue {
     /// Its value; `None` if null or not finite.
@@ -35,20 +35,20 @@ pub struct CustomValue {
     pub interval: Option<(f64, f64)>,
 }
 
-/// Custom figures of a release, by name.
+/// Custom metrics of a release, by name.
 pub type CustomValues = BTreeMap<String, CustomValue>;
 
-/// Returns the distinct columns of predictions that custom figures need.
+/// Returns the distinct columns of predictions that custom metrics need.
 pub(super) fn columns(definitions: &BTreeMap<String, Definition>) -> BTreeSet<String> {
-    let figures = definitions.values().flat_map(|definition| &definition.figures);
-    let columns = figures.flat_map(|figure| &figure.formula.columns);
+    let metrics = definitions.values().flat_map(|definition| &definition.custom_metrics);
+    let columns = metrics.flat_map(|metric| &metric.formula.columns);
     columns.filter(|column| column.of == Kind::Predictions).map(|column| column.field.clone()).collect()
 }
 
-/// Inputs of custom figures from joined rows.
+/// Inputs of custom metrics from joined rows.
 pub(super) struct CustomRows<'a> {
-    /// Figures by release of the join, each with the places of its columns.
-    releases: Vec<Vec<(&'a CustomFigure, Vec<usize>)>>,
+    /// Metrics by release of the join, each with the places of its columns.
+    releases: Vec<Vec<(&'a CustomMetric, Vec<usize>)>>,
     columns: Vec<JoinedColumn>,
     /// Cells by segment and column.
     predictions: Vec<Vec<Cells<'a>>>,
@@ -91,23 +91,23 @@ impl<'a> Cells<'a> {
 }
 
 impl<'a> CustomRows<'a> {
-    /// Reads the inputs of the figures of these definitions; `None` if there are none.
+    /// Reads the inputs of the metrics of these definitions; `None` if there are none.
     pub(super) fn read(
         definitions: &[Option<&'a Definition>],
         predictions: &[LogSegment<'a>],
         outcomes: &[LogSegment<'a>],
     ) -> Result<Option<Self>> {
-        let figures = |of: &Option<&'a Definition>| of.map_or(&[][..], |of| &of.figures);
+        let metrics = |of: &Option<&'a Definition>| of.map_or(&[][..], |of| &of.custom_metrics);
         let all: BTreeSet<&JoinedColumn> =
-            definitions.iter().flat_map(figures).flat_map(|figure| &figure.formula.columns).collect();
-        if definitions.iter().all(|of| figures(of).is_empty()) {
+            definitions.iter().flat_map(metrics).flat_map(|metric| &metric.formula.columns).collect();
+        if definitions.iter().all(|of| metrics(of).is_empty()) {
             return Ok(None);
         }
         let columns: Vec<JoinedColumn> = all.into_iter().cloned().collect();
         let place = |column: &JoinedColumn| columns.binary_search(column).unwrap_or_default();
         let resolved =
-            |figure: &'a CustomFigure| (figure, figure.formula.columns.iter().map(place).collect::<Vec<_>>());
-        let releases = definitions.iter().map(|of| figures(of).iter().map(resolved).collect()).collect();
+            |metric: &'a CustomMetric| (metric, metric.formula.columns.iter().map(place).collect::<Vec<_>>());
+        let releases = definitions.iter().map(|of| metrics(of).iter().map(resolved).collect()).collect();
         let cells = |segments: &[LogSegment<'a>], of: Kind| {
             let of_segment = |segment: &LogSegment<'a>| {
                 columns.iter().map(|column| Cells::read(segment, of, column)).collect::<Result<Vec<_>>>()
@@ -131,18 +131,18 @@ impl<'a> CustomRows<'a> {
     }
 }
 
-/// Custom figures of a release, or of another bucket, while rows are being added.
+/// Custom metrics of a release, or of another bucket, while rows are being added.
 #[derive(Debug, Default)]
 pub(super) struct Customs {
     tallies: Vec<Tally>,
-    /// Release of the join whose rows are being added, and the places of its figures among the tallies.
+    /// Release of the join whose rows are being added, and the places of its metrics among the tallies.
     current: Option<(u32, Vec<usize>)>,
     has_intervals: bool,
 }
 
 #[derive(Debug)]
 struct Tally {
-    figure: CustomFigure,
+    metric: CustomMetric,
     /// True if it was defined in more than one way, so that it has no value.
     is_mixed: bool,
     aggregates: Aggregates,
@@ -150,7 +150,7 @@ struct Tally {
     sample: Option<Sample>,
 }
 
-/// Aggregates of a figure while rows are being added.
+/// Aggregates of a metric while rows are being added.
 #[derive(Debug)]
 struct Aggregates(Vec<Values>);
 
@@ -166,13 +166,13 @@ impl Customs {
 
     /// Adds a prediction. Its key is only computed for intervals.
     pub(super) fn add<'k>(&mut self, rows: &CustomRows<'_>, pair: &Pair, key: impl Fn() -> &'k str) {
-        let figures = &rows.releases[pair.release as usize];
+        let metrics = &rows.releases[pair.release as usize];
         if self.current.as_ref().is_none_or(|(release, _)| *release != pair.release) {
-            let places = figures.iter().map(|(figure, _)| self.place(figure)).collect();
+            let places = metrics.iter().map(|(metric, _)| self.place(metric)).collect();
             self.current = Some((pair.release, places));
         }
         let Some((_, places)) = &self.current else { return };
-        for ((_, columns), place) in figures.iter().zip(places) {
+        for ((_, columns), place) in metrics.iter().zip(places) {
             let tally = &mut self.tallies[*place];
             if !tally.is_mixed {
                 tally.add(&|at: usize| rows.value(columns[at], pair), &key);
@@ -180,22 +180,22 @@ impl Customs {
         }
     }
 
-    /// Returns the place of a figure, which is added if missing.
-    fn place(&mut self, figure: &CustomFigure) -> usize {
-        let known = self.tallies.iter().position(|tally| tally.figure.name == figure.name);
+    /// Returns the place of a metric, which is added if missing.
+    fn place(&mut self, metric: &CustomMetric) -> usize {
+        let known = self.tallies.iter().position(|tally| tally.metric.name == metric.name);
         match known {
             Some(at) => {
                 let tally = &mut self.tallies[at];
-                if tally.figure != *figure {
+                if tally.metric != *metric {
                     tally.is_mixed = true;
                     (tally.aggregates, tally.sample) = (Aggregates(Vec::new()), None);
                 }
                 at
             }
             None => {
-                let (figure, aggregates) = (figure.clone(), Aggregates::of(&figure.formula));
+                let (metric, aggregates) = (metric.clone(), Aggregates::of(&metric.formula));
                 let sample = self.has_intervals.then(Sample::default);
-                self.tallies.push(Tally { figure, is_mixed: false, aggregates, sample });
+                self.tallies.push(Tally { metric, is_mixed: false, aggregates, sample });
                 self.tallies.len() - 1
             }
         }
@@ -216,7 +216,7 @@ impl Customs {
 impl Tally {
     fn add<'a, 'k>(&mut self, leaf: &impl Fn(usize) -> Value<'a>, key: &impl Fn() -> &'k str) {
         let taken = |aggregate: &Aggregate| number_of(aggregate, leaf);
-        let taken = self.figure.formula.aggregates.iter().map(taken);
+        let taken = self.metric.formula.aggregates.iter().map(taken);
         match &mut self.sample {
             None => self.aggregates.take(taken),
             Some(sample) => {
@@ -230,14 +230,14 @@ impl Tally {
     }
 
     fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<(String, CustomValue), E> {
-        let Self { figure, is_mixed, aggregates, sample } = self;
+        let Self { metric, is_mixed, aggregates, sample } = self;
         let n = aggregates.0.iter().map(|values| values.n).max().unwrap_or_default();
-        let value = if is_mixed { None } else { aggregates.value(&figure.formula) };
+        let value = if is_mixed { None } else { aggregates.value(&metric.formula) };
         let interval = match sample.filter(|_| value.is_some()) {
-            Some(sample) => sample.interval(&figure.formula, go_on)?,
+            Some(sample) => sample.interval(&metric.formula, go_on)?,
             None => None,
         };
-        Ok((figure.name, CustomValue { value, n, interval }))
+        Ok((metric.name, CustomValue { value, n, interval }))
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Evaluator {
     /// Further groupings of the predictions: by each of the splits, or as requested.
     more: Vec<Table>,
     outcomes: u64,
-    unmatched: u64,
+    orphaned: u64,
     options: Options,
     /// Only release with intervals; all have them, when `None`.
     shown: Option<String>,
@@ -68,7 +68,7 @@ impl Evaluator {
             splits: Vec::new(),
             more: Vec::new(),
             outcomes: 0,
-            unmatched: 0,
+            orphaned: 0,
             options: Options::default(),
             shown: None,
             duels: Vec::new(),
@@ -160,7 +160,7 @@ impl Evaluator {
         Self { shown, ..self }
     }
 
-    /// Adds the inputs of a [test](Tested) of a figure to the results.
+    /// Adds the inputs of a [test](Tested) of a metric to the results.
     #[must_use]
     pub fn tested_by(self, tested: Option<Tested>) -> Self {
         Self { options: Options { tested, ..self.options }, ..self }
@@ -224,7 +224,7 @@ impl Evaluator {
         self.table.add(&day, &mut self.duels, self.cases.as_mut())?;
         self.more.iter_mut().try_for_each(|table| table.add(&day, &mut [], None))?;
         self.outcomes += joined.outcomes;
-        self.unmatched += joined.unmatched;
+        self.orphaned += joined.orphaned;
         Ok(())
     }
 
@@ -235,9 +235,9 @@ impl Evaluator {
             let Ok(buckets) = table.finish(&self.definitions, self.options, &mut |_| Ok::<_, Infallible>(()));
             splits::rows_of(&mut rows, &split, buckets, &self.definitions);
         }
-        let Buckets { buckets, outcomes, unmatched, .. } = self.finish_buckets();
+        let Buckets { buckets, outcomes, orphaned, .. } = self.finish_buckets();
         let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
-        Evaluation { releases, splits: rows, outcomes, unmatched }
+        Evaluation { releases, splits: rows, outcomes, orphaned }
     }
 
     /// Returns the results by bucket.
@@ -254,12 +254,12 @@ impl Evaluator {
     /// # Errors
     /// The error of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
-        let Self { table, more, definitions, options, outcomes, unmatched, duels, cases, .. } = self;
+        let Self { table, more, definitions, options, outcomes, orphaned, duels, cases, .. } = self;
         let duels = duels.into_iter().map(Duel::finish).collect();
         let buckets = table.finish(&definitions, options, go_on)?;
         let more = more.into_iter().map(|table| table.finish(&definitions, options, go_on));
         let more = more.collect::<Result<_, E>>()?;
-        Ok(Buckets { buckets, outcomes, unmatched, duels, cases: cases.unwrap_or_default(), more })
+        Ok(Buckets { buckets, outcomes, orphaned, duels, cases: cases.unwrap_or_default(), more })
     }
 }
 
@@ -337,7 +337,7 @@ impl Table {
                 release
             }
             None => {
-                let is_judged = |_: &&Definition| self.grouping.judges(&bucket.name);
+                let is_judged = |_: &&Definition| self.grouping.applies_to(&bucket.name);
                 Release::new(rows.by.get(&bucket.name).filter(is_judged), rows.options_of(&bucket.name))
             }
         };

@@ -2,7 +2,7 @@
 //! bins of numbers, by time of prediction.
 //!
 //! A bucket is a function of the prediction alone, after the join: a correction that moves a prediction to another
-//! bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions
+//! bucket counts there, and nothing counts twice. A bucket has the metrics that an evaluation of its predictions
 //! alone has; its wins, losses and ties are against all releases that predicted the same outcomes, judged or not.
 
 mod interned;
@@ -179,7 +179,7 @@ impl Grouping {
     }
 
     /// Returns whether the predictions of a release are judged.
-    pub(super) fn judges(&self, name: &str) -> bool {
+    pub(super) fn applies_to(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.get(name).is_some_and(|is_judged| *is_judged))
     }
 

@@ -1,7 +1,7 @@
-//! The uncertainty of the figures of a release: their 95% intervals.
+//! The uncertainty of the metrics of a release: their 95% intervals.
 //!
-//! The table of figures assigns a method to each figure ([`Method`]). The methods with a formula treat predictions as
-//! independent of each other. Predictions of repeated keys are not, so every figure then gets a bootstrap of the
+//! The table of metrics assigns a method to each metric ([`Method`]). The methods with a formula treat predictions as
+//! independent of each other. Predictions of repeated keys are not, so every metric then gets a bootstrap of the
 //! keys.
 
 use std::{cmp::Ordering, collections::BTreeMap};
@@ -14,14 +14,14 @@ use super::{
     judge::{Instead, Judge},
 };
 use crate::{
-    Figure,
-    figure::{FIGURES, Method},
+    Metric,
+    formulas::{NORMAL_975, delong, quantile, student_975, wilson},
     hash::hash,
-    metrics::{NORMAL_975, delong, quantile, student_975, wilson},
+    metric::{METRICS, Method},
 };
 
 /// Maximum number of judged predictions of a release with intervals; each score of a class counts as one more. Also
-/// the maximum for a custom figure, where each prediction counts once for each aggregate.
+/// the maximum for a custom metric, where each prediction counts once for each aggregate.
 pub const MAX_ROWS: usize = 200_000;
 
 /// Number of rows that all draws of a bootstrap together judge, within the bounds on draws below. Each score of a
@@ -30,7 +30,7 @@ const ROWS_TO_DRAW: usize = 10_000_000;
 const MIN_DRAWS: usize = 100;
 const MAX_DRAWS: usize = 1_000;
 
-/// Cost of a draw beside its rows, in rows: computing the figures.
+/// Cost of a draw beside its rows, in rows: computing the metrics.
 const ROWS_OF_DRAW: usize = 500;
 
 /// Seed of every bootstrap.
@@ -39,60 +39,60 @@ const SEED: u64 = 0x416c_6d61_6e61_6373;
 /// Called repeatedly to ask whether to continue, with the number of rows to judge next, or the equivalent work.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
-/// Figures to compute intervals of. The interval of a figure does not depend on which others are requested.
+/// Metrics to compute intervals of. The interval of a metric does not depend on which others are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntervalsOf {
-    /// Bit for each of [`FIGURES`], by its place.
-    figures: u128,
-    /// True to include custom figures.
+    /// Bit for each of [`METRICS`], by its place.
+    metrics: u128,
+    /// True to include custom metrics.
     has_customs: bool,
 }
 
 impl IntervalsOf {
-    /// All figures.
-    pub const ALL: Self = Self { figures: u128::MAX, has_customs: true };
+    /// All metrics.
+    pub const ALL: Self = Self { metrics: u128::MAX, has_customs: true };
 
-    /// Adds this figure.
+    /// Adds this metric.
     #[must_use]
-    pub fn and(self, figure: &Figure) -> Self {
-        let place = FIGURES.iter().position(|other| other.name == figure.name);
-        Self { figures: self.figures | place.map_or(0, bit), ..self }
+    pub fn and(self, metric: &Metric) -> Self {
+        let place = METRICS.iter().position(|other| other.name == metric.name);
+        Self { metrics: self.metrics | place.map_or(0, bit), ..self }
     }
 
-    /// Adds the custom figures.
+    /// Adds the custom metrics.
     #[must_use]
     pub fn and_customs(self) -> Self {
         Self { has_customs: true, ..self }
     }
 
-    /// Returns whether custom figures are included.
+    /// Returns whether custom metrics are included.
     pub(super) fn has_customs(self) -> bool {
         self.has_customs
     }
 
     fn has(self, place: usize) -> bool {
-        self.figures & bit(place) != 0
+        self.metrics & bit(place) != 0
     }
 }
 
-/// Returns the bit of a figure. With more figures than bits, some would share one, and be computed unasked.
+/// Returns the bit of a metric. With more metrics than bits, some would share one, and be computed unasked.
 fn bit(place: usize) -> u128 {
     1 << (place % 128)
 }
 
-/// Intervals of the figures of a release.
+/// Intervals of the metrics of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
     /// Number of keys of the judged predictions.
     pub keys: u64,
-    /// Estimates by the name of the figure.
+    /// Estimates by the name of the metric.
     pub estimates: BTreeMap<&'static str, Estimate>,
 }
 
-/// Uncertainty of a figure.
+/// Uncertainty of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Number of predictions behind the figure.
+    /// Number of predictions behind the metric.
     pub n: u64,
     /// Lower and upper bound; `None` if there are too few predictions.
     pub interval: Option<(f64, f64)>,
@@ -186,7 +186,7 @@ impl Rows {
     /// Keeps a prediction, if its outcome judges it.
     pub(super) fn keep(&mut self, key: &str, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(rows) = &mut self.rows else { return };
-        if !self.by.fresh.judges(prediction, outcome) {
+        if !self.by.fresh.applies_to(prediction, outcome) {
             return;
         }
         let (prediction, outcome) = (Kept::of(prediction), Kept::of(outcome));
@@ -198,7 +198,7 @@ impl Rows {
         rows.push(Row { key: hash(key.as_bytes()), by: self.current, prediction, outcome });
     }
 
-    /// Returns the intervals of the requested figures that are defined.
+    /// Returns the intervals of the requested metrics that are defined.
     pub(super) fn intervals<E>(
         self,
         of: &ReleaseEvaluation,
@@ -210,55 +210,55 @@ impl Rows {
         rows.sort_unstable_by(Row::cmp);
         let keys: Vec<&[Row]> = rows.chunk_by(|one, other| one.key == other.key).collect();
         let repeats = keys.len() < rows.len();
-        let figures = FIGURES.iter().enumerate().filter(|(place, _)| asked.has(*place));
-        let figures: Vec<_> =
-            figures.filter_map(|(_, figure)| Some((figure, method_of(figure, of)?))).collect();
+        let metrics = METRICS.iter().enumerate().filter(|(place, _)| asked.has(*place));
+        let metrics: Vec<_> =
+            metrics.filter_map(|(_, metric)| Some((metric, method_of(metric, of)?))).collect();
         go_on(work as u64)?;
-        let alone = Alone::of(&rows, &by, &figures);
+        let alone = Alone::of(&rows, &by, &metrics);
         let is_drawn = |method: Method| repeats || method == Method::Bootstrap;
         let drawn: Vec<_> =
-            figures.iter().filter(|(_, method)| is_drawn(*method)).map(|(figure, _)| *figure).collect();
+            metrics.iter().filter(|(_, method)| is_drawn(*method)).map(|(metric, _)| *metric).collect();
         let values = bootstrap(&keys, work, &by, &drawn, go_on)?;
-        let mut drawn: BTreeMap<_, _> = drawn.iter().map(|figure| figure.name).zip(values).collect();
-        let estimates = figures.iter().enumerate().map(|(at, (figure, method))| {
-            let n = alone.n(at, *method, of.judged_by(figure));
-            let interval = match drawn.remove(figure.name) {
+        let mut drawn: BTreeMap<_, _> = drawn.iter().map(|metric| metric.name).zip(values).collect();
+        let estimates = metrics.iter().enumerate().map(|(at, (metric, method))| {
+            let n = alone.n(at, *method, of.judged_by(metric));
+            let interval = match drawn.remove(metric.name) {
                 Some(values) => percentiles(&values),
-                None => of.figure(figure).and_then(|value| alone.interval(at, *method, value)),
+                None => of.metric(metric).and_then(|value| alone.interval(at, *method, value)),
             };
-            (figure.name, Estimate { n, interval })
+            (metric.name, Estimate { n, interval })
         });
         let estimates = estimates.collect();
         Ok(Some(Intervals { keys: keys.len() as u64, estimates }))
     }
 }
 
-/// Returns the method of the interval of a figure; `None` if it has none, or the figure is not defined.
-fn method_of(figure: &Figure, of: &ReleaseEvaluation) -> Option<Method> {
-    of.figure(figure)?;
-    match (figure.method?, &of.measures) {
+/// Returns the method of the interval of a metric; `None` if it has none, or the metric is not defined.
+fn method_of(metric: &Metric, of: &ReleaseEvaluation) -> Option<Method> {
+    of.metric(metric)?;
+    match (metric.method?, &of.measures) {
         (Method::DeLong, Some(Measures::Multiclass(_))) => Some(Method::Bootstrap),
         (method, _) => Some(method),
     }
 }
 
-/// Figures of each prediction alone. A mean figure is the mean of these, and a share is a mean of zeros and ones.
+/// Metrics of each prediction alone. A mean metric is the mean of these, and a share is a mean of zeros and ones.
 struct Alone {
-    /// Values by figure, of each prediction for which it is defined.
+    /// Values by metric, of each prediction for which it is defined.
     values: Vec<Vec<f64>>,
     /// Scores, each with whether it is of a positive.
     scores: Vec<(f64, bool)>,
 }
 
 impl Alone {
-    fn of(rows: &[Row], by: &Definitions, figures: &[(&'static Figure, Method)]) -> Self {
-        let mut values = vec![Vec::new(); figures.len()];
+    fn of(rows: &[Row], by: &Definitions, metrics: &[(&'static Metric, Method)]) -> Self {
+        let mut values = vec![Vec::new(); metrics.len()];
         let mut scores = Vec::new();
         for row in rows {
             let one = by.judge(std::iter::once(row));
-            for (values, (figure, method)) in values.iter_mut().zip(figures) {
+            for (values, (metric, method)) in values.iter_mut().zip(metrics) {
                 if matches!(method, Method::Wilson | Method::Student) {
-                    values.extend(one.figure(figure));
+                    values.extend(one.metric(metric));
                 }
             }
             if let (Some(Measures::Binary(of)), Some(score)) = (&one.measures, row.prediction.fields().score)
@@ -301,23 +301,23 @@ impl Alone {
     }
 }
 
-/// Returns the values of each figure over the draws of a bootstrap: as many keys as there are are drawn again and
+/// Returns the values of each metric over the draws of a bootstrap: as many keys as there are are drawn again and
 /// again (Efron 1979; of clusters, Field and Welsh 2007).
 fn bootstrap<E>(
     keys: &[&[Row]],
     work: usize,
     by: &Definitions,
-    figures: &[&'static Figure],
+    metrics: &[&'static Metric],
     go_on: GoOn<'_, E>,
 ) -> Result<Vec<Vec<f64>>, E> {
-    let mut values = vec![Vec::new(); figures.len()];
-    if figures.is_empty() {
+    let mut values = vec![Vec::new(); metrics.len()];
+    if metrics.is_empty() {
         return Ok(values);
     }
     draw(keys, work, go_on, |drawn| {
         let drawn = by.judge(drawn.flat_map(|rows| rows.iter()));
-        for (values, figure) in values.iter_mut().zip(figures) {
-            values.extend(drawn.figure(figure));
+        for (values, metric) in values.iter_mut().zip(metrics) {
+            values.extend(drawn.metric(metric));
         }
     })?;
     Ok(values)

@@ -8,8 +8,8 @@ use super::{
     Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, Singles, Tested,
     fields::Fields,
 };
-use crate::metrics::{
-    ClassProbabilities, Confusion, ErrorFigures, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
+use crate::formulas::{
+    ClassProbabilities, Confusion, ErrorMetrics, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
     Worth, ratio, value,
 };
 
@@ -39,7 +39,7 @@ pub(super) struct MulticlassJudge {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegressionJudge {
     errors: Errors,
-    /// Interval figures; `None` before the first interval.
+    /// Interval metrics; `None` before the first interval.
     intervals: Option<Box<Intervals>>,
     /// Nominal share of real numbers within further intervals; `levels` has those of the intervals added.
     level: Option<f64>,
@@ -110,7 +110,7 @@ impl Judge {
     }
 
     /// Returns whether the outcome judges the prediction.
-    pub(super) fn judges(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
+    pub(super) fn applies_to(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
             Self::Multiclass(_) => prediction.class().is_some() && outcome.label.is_some(),
@@ -131,7 +131,7 @@ impl Judge {
         }
     }
 
-    /// Returns the results, and the single predictions' part of the tested figure.
+    /// Returns the results, and the single predictions' part of the tested metric.
     pub(super) fn finish(self, tested: Option<Tested>) -> (Measures, Option<Singles>) {
         let of_classes = |judge: &MulticlassJudge| Singles::of_classes(tested?, &judge.probabilities);
         match self {
@@ -174,7 +174,7 @@ impl MulticlassJudge {
 impl RegressionJudge {
     fn finish(self) -> Measures {
         let Self { errors, intervals, levels, .. } = self;
-        let ErrorFigures { n, mae, rmse, bias, detail } = errors.judge();
+        let ErrorMetrics { n, mae, rmse, bias, detail } = errors.judge();
         Measures::Regression(Regression {
             judged: n,
             mae,

@@ -12,7 +12,7 @@ use super::{
     interval::{GoOn, IntervalsOf, Rows},
     judge::Judge,
 };
-use crate::{ExactSum, Result, metrics::mean};
+use crate::{ExactSum, Result, formulas::mean};
 
 /// A release while its predictions are being judged.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Release {
     pub(super) record: Record,
     defined_from: Option<Day>,
     judge: Option<Judge>,
-    /// Figures that its model defines.
+    /// Metrics that its model defines.
     pub(super) customs: Customs,
     /// Judged predictions, if intervals are requested.
     pub(super) rows: Option<Rows>,

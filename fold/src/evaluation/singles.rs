@@ -1,4 +1,4 @@
-//! Contributions of single predictions to a figure, beyond the stored results: the inputs of a test of a part of them
+//! Contributions of single predictions to a metric, beyond the stored results: the inputs of a test of a part of them
 //! against the rest.
 //!
 //! No extra data is gathered while predictions are judged. A judge keeps all scores until it ends, and they are
@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use crate::{
-    figure::Evidence,
-    metrics::{ClassProbabilities, Curve, Scores, brier, log_loss},
+    formulas::{ClassProbabilities, Curve, Scores, brier, log_loss},
+    metric::Evidence,
 };
 
-/// Figure whose test needs more than the stored results.
+/// Metric whose test needs more than the stored results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
     /// Brier score, whose test needs the squares of the losses.
@@ -22,7 +22,7 @@ pub enum Tested {
     Auc,
 }
 
-/// Contributions of the predictions of a bucket to the tested figure, and to no other one.
+/// Contributions of the predictions of a bucket to the tested metric, and to no other one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Singles {
     /// Losses of the Brier score.
@@ -46,7 +46,7 @@ impl Singles {
         }
     }
 
-    /// Takes the scores of several classes; `None` for a figure that they do not test.
+    /// Takes the scores of several classes; `None` for a metric that they do not test.
     pub(super) fn of_classes(tested: Tested, scores: &ClassProbabilities) -> Option<Self> {
         let mut are_kept = false;
         let log_loss = match tested {

@@ -2,7 +2,7 @@ use event::{Columns, Task, lane::Place};
 use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
-use crate::metrics::ClassCounts;
+use crate::formulas::ClassCounts;
 use crate::testing::{self, Outcome, Prediction};
 
 fn tasks() -> BTreeMap<String, Definition> {
@@ -161,7 +161,7 @@ fn the_state_is_golden() {
     ];
     let evaluation =
         judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
-    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":1,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
+    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":1,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"orphaned":0}"#);
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
     let newer = Evaluation::from_state("{\"v\":2,\"releases\":{}}").unwrap_err().to_string();
     assert!(newer.contains("version 2, this Almanac knows 1"), "{newer}");
@@ -177,12 +177,12 @@ fn prediction() -> impl Strategy<Value = Prediction> {
         scores.map(|(class, score)| (class, f64::from(score) / 4.0)).collect()
     });
     let numbers = (option::of(0.0..=1.0f64), option::of(-1e6..1e6f64), option::of(-1e6..1e6f64));
-    let withdrawn = weighted(0.1);
-    (release, key, 0i64..3, label, numbers, scores, withdrawn).prop_map(
-        |(release, key, at, label, (score, value, lower), scores, withdrawn)| {
+    let retracted = weighted(0.1);
+    (release, key, 0i64..3, label, numbers, scores, retracted).prop_map(
+        |(release, key, at, label, (score, value, lower), scores, retracted)| {
             let upper = lower.filter(|lower| *lower > 0.0).map(|lower| 2.0 * lower);
             let row = Prediction { score, label, value, lower, upper, scores, ..Prediction::default() };
-            Prediction { release, key, at, withdrawn, ..row }
+            Prediction { release, key, at, retracted, ..row }
         },
     )
 }
@@ -191,7 +191,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let label = option::of(select(vec!["late", "on time"]));
     let key = select(vec!["a", "b", "c", "d", "e"]);
     (key, option::of(0i64..3), 0i64..2, label, option::of(-1e6..1e6f64), weighted(0.2)).prop_map(
-        |(key, at, observed, label, value, withdrawn)| Outcome { key, at, observed, label, value, withdrawn },
+        |(key, at, observed, label, value, retracted)| Outcome { key, at, observed, label, value, retracted },
     )
 }
 
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn evaluation_counts_unmatched_outcomes_and_repeated_predictions() {
+fn evaluation_counts_orphaned_outcomes_and_repeated_predictions() {
     let row = |key, score| Prediction { score: Some(score), ..predicted("binary", key) };
     let predictions = [row("a", 0.9), row("a", 0.8), row("a", 0.7), row("b", 0.2), predicted("number", "c")];
     let of_instant = |key, at| Outcome { at: Some(at), ..observed(key, Some("late"), None) };
@@ -303,13 +303,13 @@ fn evaluation_counts_unmatched_outcomes_and_repeated_predictions() {
         observed("x", Some("late"), None),
     ];
     let evaluation = judge(&predictions, &outcomes);
-    assert_eq!((evaluation.outcomes, evaluation.unmatched), (7, 3));
+    assert_eq!((evaluation.outcomes, evaluation.orphaned), (7, 3));
     let repeated: Vec<_> = evaluation.releases.values().map(|release| release.repeated).collect();
     assert_eq!(repeated, [2, 0]);
     assert_eq!(evaluation.releases["binary"].predictions, 2);
     // A day without predictions.
     let alone = judge(&[], &outcomes);
-    assert_eq!((alone.outcomes, alone.unmatched, alone.releases.len()), (7, 7, 0));
+    assert_eq!((alone.outcomes, alone.orphaned, alone.releases.len()), (7, 7, 0));
 }
 
 #[test]
@@ -382,9 +382,8 @@ fn large_evaluation_is_split_into_bounded_texts() {
         ..ReleaseEvaluation::default()
     };
     let releases = (0..3_000).map(|n| (format!("\"release\" {n}"), release(n)));
-    let (outcomes, unmatched) = (7, 3);
-    let evaluation =
-        Evaluation { releases: releases.collect(), outcomes, unmatched, ..Evaluation::default() };
+    let (outcomes, orphaned) = (7, 3);
+    let evaluation = Evaluation { releases: releases.collect(), outcomes, orphaned, ..Evaluation::default() };
     let whole = evaluation.to_state();
     assert_eq!(evaluation.to_states(whole.len()), std::slice::from_ref(&whole));
     for most in [whole.len() - 1, 10_000, 1_000, 200, 10] {

@@ -98,13 +98,13 @@ impl Row<Outcome> {
 }
 
 impl Bucket<Outcome> {
-    /// Removes withdrawn outcomes: the withdrawing ones, and those of the same identity before them.
-    fn withdraw(&mut self) {
-        if !self.rows.iter().any(|row| row.more.is_withdrawn) {
+    /// Removes retracted outcomes: the retracting ones, and those of the same identity before them.
+    fn retract(&mut self) {
+        if !self.rows.iter().any(|row| row.more.is_retracted) {
             return;
         }
         let mut seen = Table::new(self.rows.len());
-        // Flag at the last outcome of each identity: true once a withdrawal was seen.
+        // Flag at the last outcome of each identity: true once a retraction was seen.
         let mut taken_back = vec![false; self.rows.len()];
         let mut counts = vec![true; self.rows.len()];
         for (at, row) in self.rows.iter().enumerate().rev() {
@@ -115,7 +115,7 @@ impl Bucket<Outcome> {
             };
             let identity = mix(row.instant_hash(), row.more.observed as u64);
             let last = seen.keep(identity, at as u32, same, |_| false).map_or(at, |last| last as usize);
-            taken_back[last] |= row.more.is_withdrawn;
+            taken_back[last] |= row.more.is_retracted;
             counts[at] = !taken_back[last];
         }
         let mut counts = counts.into_iter();
@@ -126,8 +126,8 @@ impl Bucket<Outcome> {
 /// Result of the join for a prediction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Withdrawn.
-    Withdrawn,
+    /// Retracted.
+    Retracted,
     /// Not judged by any outcome.
     Nothing,
     /// Superseded: the same prediction was sent again later.
@@ -146,16 +146,16 @@ impl Found {
 /// Counts of outcomes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Met {
-    /// Number of outcomes that are not withdrawn.
+    /// Number of outcomes that are not retracted.
     pub(super) outcomes: u64,
     /// Number of these that fit no prediction.
-    pub(super) unmatched: u64,
+    pub(super) orphaned: u64,
 }
 
 impl AddAssign for Met {
     fn add_assign(&mut self, more: Self) {
         self.outcomes += more.outcomes;
-        self.unmatched += more.unmatched;
+        self.orphaned += more.orphaned;
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn join(
     mut outcomes: Bucket<Outcome>,
     found: &mut [Found],
 ) -> Met {
-    outcomes.withdraw();
+    outcomes.retract();
     let mut index = OutcomeIndex::new(&outcomes);
     let mut seen = Table::new(predictions.rows.len());
     let mut taken_back = vec![false; predictions.rows.len()];
@@ -180,14 +180,14 @@ pub(super) fn join(
         let identity = mix(row.instant_hash(), u64::from(row.more.release));
         let later = seen.keep(identity, at as u32, same, |_| false);
         let last = later.map_or(at, |later| later as usize);
-        taken_back[last] |= row.more.is_withdrawn;
+        taken_back[last] |= row.more.is_retracted;
         found[row.more.row as usize] = match later {
-            _ if taken_back[last] => Found::Withdrawn,
+            _ if taken_back[last] => Found::Retracted,
             Some(_) => Found::Repeated,
             None => index.judge(row, key).map_or(Found::Nothing, Found::Outcome),
         };
     }
-    Met { outcomes: outcomes.rows.len() as u64, unmatched: index.unmatched }
+    Met { outcomes: outcomes.rows.len() as u64, orphaned: index.orphaned }
 }
 
 /// Winning outcome of each key, and of each key and instant.
@@ -198,7 +198,7 @@ struct OutcomeIndex<'a> {
     /// Number of outcomes that each winner represents, with itself; 0 once a prediction fits them.
     group: Vec<u32>,
     /// Number of outcomes that fit no prediction so far.
-    unmatched: u64,
+    orphaned: u64,
 }
 
 impl<'a> OutcomeIndex<'a> {
@@ -206,8 +206,8 @@ impl<'a> OutcomeIndex<'a> {
         let with_instant = outcomes.rows.iter().filter(|row| row.more.of_instant).count();
         let of_key = Table::new(outcomes.rows.len() - with_instant);
         let group = vec![1; outcomes.rows.len()];
-        let unmatched = outcomes.rows.len() as u64;
-        let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant), group, unmatched };
+        let orphaned = outcomes.rows.len() as u64;
+        let mut index = Self { outcomes, of_key, of_instant: Table::new(with_instant), group, orphaned };
         for (at, row) in outcomes.rows.iter().enumerate() {
             let (at, key) = (at as u32, outcomes.key(row));
             let same_key = |other: &Row<Outcome>| same_key(outcomes.key(other), key);
@@ -237,7 +237,7 @@ impl<'a> OutcomeIndex<'a> {
         let same_instant = |at: u32| outcome(at).instant == row.instant && same_key(at);
         let of_instant = self.of_instant.find(row.instant_hash(), same_instant);
         for fits in of_key.into_iter().chain(of_instant) {
-            self.unmatched -= u64::from(mem::take(&mut self.group[fits as usize]));
+            self.orphaned -= u64::from(mem::take(&mut self.group[fits as usize]));
         }
         let winner = match (of_key, of_instant) {
             (Some(a), Some(b)) => Some(if wins(outcomes, a, b) { a } else { b }),

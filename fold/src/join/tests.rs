@@ -17,20 +17,20 @@ fn outcome(key: &'static str, at: Option<i64>, observed: i64) -> Outcome {
     Outcome { key, at, observed, ..Outcome::default() }
 }
 
-/// Marks a test event as withdrawn.
-trait Withdrawn {
-    fn withdrawn(self) -> Self;
+/// Marks a test event as retracted.
+trait Retracted {
+    fn retracted(self) -> Self;
 }
 
-impl Withdrawn for Prediction {
-    fn withdrawn(self) -> Self {
-        Self { withdrawn: true, ..self }
+impl Retracted for Prediction {
+    fn retracted(self) -> Self {
+        Self { retracted: true, ..self }
     }
 }
 
-impl Withdrawn for Outcome {
-    fn withdrawn(self) -> Self {
-        Self { withdrawn: true, ..self }
+impl Retracted for Outcome {
+    fn retracted(self) -> Self {
+        Self { retracted: true, ..self }
     }
 }
 
@@ -107,51 +107,51 @@ fn the_lane_and_the_sequence_decide_ties() {
 }
 
 #[test]
-fn withdrawn_predictions_count_as_never_sent() {
+fn retracted_predictions_count_as_never_sent() {
     let sent = [prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "b", 1)];
     let taken_back = |rows: &[Prediction]| testing::predictions(&[&sent[..], rows].concat(), true);
     let outcomes = testing::outcomes(&[outcome("a", None, 5), outcome("b", None, 5)], true);
-    // A withdrawal affects one release, with all repeats; a release without other predictions disappears.
-    let columns = taken_back(&[prediction("s", "a", 1), prediction("s", "a", 1).withdrawn()]);
+    // A retraction affects one release, with all repeats; a release without other predictions disappears.
+    let columns = taken_back(&[prediction("s", "a", 1), prediction("s", "a", 1).retracted()]);
     let joined = join(&one(&columns), &one(&outcomes)).unwrap();
     assert_eq!((&joined.releases[..], &joined.repeated[..]), (&["r".to_owned()][..], &[0][..]));
     assert_eq!(outcomes_of(&joined), [(at(0, 0), Some(at(0, 0))), (at(0, 2), Some(at(0, 1)))]);
-    // An outcome that fits only a withdrawn prediction is unmatched.
-    let columns = taken_back(&[prediction("r", "b", 1).withdrawn()]);
+    // An outcome that fits only a retracted prediction is orphaned.
+    let columns = taken_back(&[prediction("r", "b", 1).retracted()]);
     let joined = join(&one(&columns), &one(&outcomes)).unwrap();
-    assert_eq!((joined.pairs.len(), joined.outcomes, joined.unmatched), (2, 2, 1));
+    assert_eq!((joined.pairs.len(), joined.outcomes, joined.orphaned), (2, 2, 1));
     // Another instant is another prediction, and an event sent again counts again.
-    let columns = taken_back(&[prediction("r", "b", 2).withdrawn()]);
+    let columns = taken_back(&[prediction("r", "b", 2).retracted()]);
     assert_eq!(join(&one(&columns), &[]).unwrap().pairs.len(), 3);
-    let columns = taken_back(&[prediction("r", "b", 1).withdrawn(), prediction("r", "b", 1)]);
+    let columns = taken_back(&[prediction("r", "b", 1).retracted(), prediction("r", "b", 1)]);
     let joined = join(&one(&columns), &one(&outcomes)).unwrap();
     assert_eq!(outcomes_of(&joined)[2], (at(0, 4), Some(at(0, 1))));
     assert_eq!(joined.repeated, [0, 0], "it is the first one that counts");
 }
 
 #[test]
-fn withdrawn_correction_restores_the_earlier_outcome() {
+fn retracted_correction_restores_the_earlier_outcome() {
     let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
     let [first, second, exact] = [outcome("a", None, 5), outcome("a", None, 6), outcome("a", Some(1), 7)];
     let judged = |rows: &[Outcome]| {
         let outcomes = testing::outcomes(rows, false);
         let joined = join(&one(&predictions), &one(&outcomes)).unwrap();
-        (joined.pairs[0].outcome.map(|at| at.row), joined.outcomes, joined.unmatched)
+        (joined.pairs[0].outcome.map(|at| at.row), joined.outcomes, joined.orphaned)
     };
     let sent = [first, second.clone(), exact.clone()];
     let with = |rows: &[Outcome]| judged(&[&sent[..], rows].concat());
     assert_eq!(with(&[]), (Some(2), 3, 0));
-    assert_eq!(with(&[exact.clone().withdrawn()]), (Some(1), 2, 0));
-    assert_eq!(with(&[exact.clone().withdrawn(), second.clone().withdrawn()]), (Some(0), 1, 0));
-    let all = sent.clone().map(Withdrawn::withdrawn);
+    assert_eq!(with(&[exact.clone().retracted()]), (Some(1), 2, 0));
+    assert_eq!(with(&[exact.clone().retracted(), second.clone().retracted()]), (Some(0), 1, 0));
+    let all = sent.clone().map(Retracted::retracted);
     assert_eq!(with(&all), (None, 0, 0));
     // An outcome that names the prediction in another way, or was observed at another time, is another outcome.
     assert_eq!(
-        with(&[outcome("a", None, 7).withdrawn(), outcome("a", Some(1), 6).withdrawn()]),
+        with(&[outcome("a", None, 7).retracted(), outcome("a", Some(1), 6).retracted()]),
         (Some(2), 3, 0)
     );
-    assert_eq!(with(&[exact.clone().withdrawn(), exact]), (Some(4), 3, 0), "sent again");
-    assert_eq!(judged(&[outcome("b", None, 1).withdrawn()]), (None, 0, 0), "of what was never sent");
+    assert_eq!(with(&[exact.clone().retracted(), exact]), (Some(4), 3, 0), "sent again");
+    assert_eq!(judged(&[outcome("b", None, 1).retracted()]), (None, 0, 0), "of what was never sent");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn nothing_joins_nothing() {
     assert_eq!(join(&[], &[]).unwrap(), Joined::default());
     assert_eq!(join(&one(&empty), &one(&empty)).unwrap(), Joined::default());
     let outcomes = testing::outcomes(&[outcome("a", None, 5)], true);
-    let alone = Joined { outcomes: 1, unmatched: 1, ..Joined::default() };
+    let alone = Joined { outcomes: 1, orphaned: 1, ..Joined::default() };
     assert_eq!(join(&[], &one(&outcomes)).unwrap(), alone);
 }
 
@@ -201,28 +201,28 @@ fn many_keys_are_joined_across_many_parts() {
 /// Place of a row in its log, and its reference in the slice.
 type At = ((u8, u64, u32), RowRef);
 
-/// Returns the events that are not withdrawn: neither withdrawing nor followed by a withdrawal of their identity.
+/// Returns the events that are not retracted: neither retracting nor followed by a retraction of their identity.
 fn lasting<T: Clone, I: PartialEq>(
     events: &[(At, T)],
     identity: impl Fn(&T) -> I,
-    is_withdrawn: impl Fn(&T) -> bool,
+    is_retracted: impl Fn(&T) -> bool,
 ) -> Vec<(At, T)> {
     let is_taken_back = |(place, event): &&(At, T)| {
         events.iter().any(|(other, taking)| {
-            is_withdrawn(taking) && identity(taking) == identity(event) && other.0 >= place.0
+            is_retracted(taking) && identity(taking) == identity(event) && other.0 >= place.0
         })
     };
     events.iter().filter(|event| !is_taken_back(event)).cloned().collect()
 }
 
-/// Returns the predictions that are not withdrawn.
+/// Returns the predictions that are not retracted.
 fn lasting_predictions(events: &[(At, Prediction)]) -> Vec<(At, Prediction)> {
-    lasting(events, |row| (row.release, row.key, row.at), |row| row.withdrawn)
+    lasting(events, |row| (row.release, row.key, row.at), |row| row.retracted)
 }
 
-/// Returns the outcomes that are not withdrawn.
+/// Returns the outcomes that are not retracted.
 fn lasting_outcomes(events: &[(At, Outcome)]) -> Vec<(At, Outcome)> {
-    lasting(events, |row| (row.key, row.at, row.observed), |row| row.withdrawn)
+    lasting(events, |row| (row.key, row.at, row.observed), |row| row.retracted)
 }
 
 /// Compares every prediction with every other and with every outcome.
@@ -266,14 +266,14 @@ proptest! {
         let predictions: Vec<(u8, Vec<Prediction>)> = predictions
             .into_iter()
             .map(|(lane, rows)| {
-                let row = |(release, key, at, withdrawn)| Prediction { withdrawn, ..prediction(release, key, at) };
+                let row = |(release, key, at, retracted)| Prediction { retracted, ..prediction(release, key, at) };
                 (lane, rows.into_iter().map(row).collect())
             })
             .collect();
         let outcomes: Vec<(u8, Vec<Outcome>)> = outcomes
             .into_iter()
             .map(|(lane, rows)| {
-                let row = |(key, at, seen, withdrawn)| Outcome { withdrawn, ..outcome(key, at, seen) };
+                let row = |(key, at, seen, retracted)| Outcome { retracted, ..outcome(key, at, seen) };
                 (lane, rows.into_iter().map(row).collect())
             })
             .collect();
@@ -292,8 +292,8 @@ proptest! {
         prop_assert_eq!(&found, &naive(&sent, &observed));
         let sent = sent.iter().map(|(_, row)| row);
         let fits = |row: &Outcome| sent.clone().any(|sent| row.key == sent.key && row.at.is_none_or(|at| at == sent.at));
-        let unmatched = observed.iter().filter(|(_, row)| !fits(row)).count();
-        prop_assert_eq!((joined.outcomes, joined.unmatched), (observed.len() as u64, unmatched as u64));
+        let orphaned = observed.iter().filter(|(_, row)| !fits(row)).count();
+        prop_assert_eq!((joined.outcomes, joined.orphaned), (observed.len() as u64, orphaned as u64));
         let names: BTreeSet<&str> = sent.clone().map(|row| row.release).collect();
         prop_assert!(joined.releases.iter().map(String::as_str).eq(names));
         for (number, (release, repeated)) in (0..).zip(joined.releases.iter().zip(&joined.repeated)) {

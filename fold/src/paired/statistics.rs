@@ -1,9 +1,9 @@
-//! Tests of the difference between two figures of the same predictions.
+//! Tests of the difference between two metrics of the same predictions.
 
 use super::Difference;
 use crate::{
     decimal::{self, NOISE},
-    metrics::{NORMAL_975, Placements, normal_beyond, variance_of_mean},
+    formulas::{NORMAL_975, Placements, normal_beyond, variance_of_mean},
 };
 
 fn around(difference: f64, error: f64) -> (f64, f64) {

@@ -9,7 +9,7 @@ use super::*;
 struct Case {
     measure: String,
     periods: Vec<Period>,
-    figures: Vec<BTreeMap<String, Option<Says>>>,
+    metrics: Vec<BTreeMap<String, Option<Says>>>,
     sequence: Vec<SaysOfSequence>,
 }
 
@@ -78,7 +78,7 @@ fn are_close(found: Option<(f64, f64)>, said: Option<(f64, f64)>) -> bool {
 const FROM_PLAIN_MEAN: f64 = 0.02;
 
 #[test]
-fn figures_and_bounds_are_those_of_the_reference() {
+fn metrics_and_bounds_are_those_of_the_reference() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/paired.json");
     let cases: BTreeMap<String, Case> =
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -86,18 +86,18 @@ fn figures_and_bounds_are_those_of_the_reference() {
         let (measure, found) = head_to_head(case.periods.iter().map(Period::meetings).collect());
         assert_eq!(measure.name(), case.measure, "{name}");
         assert_eq!(found.len(), case.periods.len());
-        for ((found, figures), sequence) in found.iter().zip(&case.figures).zip(&case.sequence) {
-            for (figure, found) in PAIRED.iter().zip(&found.figures) {
-                match (found, &figures[figure.name]) {
+        for ((found, metrics), sequence) in found.iter().zip(&case.metrics).zip(&case.sequence) {
+            for (metric, found) in PAIRED.iter().zip(&found.metrics) {
+                match (found, &metrics[metric.name]) {
                     (None, None) => {}
                     (Some(found), Some(says)) => {
                         let is_same = is_close(found.of[0], says.of[0])
                             && is_close(found.of[1], says.of[1])
                             && are_close(found.interval, says.interval)
                             && are_close(found.p_value.map(|p| (p, p)), says.p_value.map(|p| (p, p)));
-                        assert!(is_same, "{} of {name} is {found:?}, and should be {says:?}", figure.name);
+                        assert!(is_same, "{} of {name} is {found:?}, and should be {says:?}", metric.name);
                     }
-                    (found, says) => panic!("{} of {name} is {found:?}, and should be {says:?}", figure.name),
+                    (found, says) => panic!("{} of {name} is {found:?}, and should be {says:?}", metric.name),
                 }
             }
             let so_far = &found.so_far;
@@ -117,13 +117,13 @@ fn nothing_met_says_nothing() {
     let (measure, found) = head_to_head(vec![Vec::new(), vec![of_errors(1, [0.5, 0.5])], Vec::new()]);
     assert_eq!(measure, Measure::Wins);
     assert_eq!((found[0].advantage, found[0].so_far.bounds), (None, (-1.0, 1.0)));
-    assert!(found[0].figures.iter().all(Option::is_none));
-    let mae = found[1].figures[4].unwrap();
+    assert!(found[0].metrics.iter().all(Option::is_none));
+    let mae = found[1].metrics[4].unwrap();
     assert_eq!((found[1].ties, mae.of, mae.p_value, mae.interval), (1, [0.5, 0.5], None, None));
     assert_eq!((found[2].so_far.n, found[2].decided), (1, None));
 }
 
-/// A decision is withdrawn when the bounds include zero again, and reversed once they exclude it on the other side.
+/// A decision is retracted when the bounds include zero again, and reversed once they exclude it on the other side.
 #[test]
 fn what_later_days_contradict_is_decided_no_more() {
     let day = |day: u32| -> Vec<Meeting> {
@@ -159,7 +159,7 @@ fn losses_that_are_equal_as_decimals_are_ties() {
         )
     };
     let (measure, found) = head_to_head(vec![(0..200).map(met).collect()]);
-    let [.., brier, log_loss, _] = &found[0].figures;
+    let [.., brier, log_loss, _] = &found[0].metrics;
     assert_eq!((measure, found[0].advantage), (Measure::Brier, Some(0.0)));
     assert_eq!((brier.unwrap().p_value, found[0].wins, found[0].losses), (Some(1.0), 100, 100));
     assert_eq!(log_loss.unwrap().p_value, Some(1.0));
@@ -168,7 +168,7 @@ fn losses_that_are_equal_as_decimals_are_ties() {
         of_errors(key, [one, other].map(|value: f64| crate::decimal::difference(value, real).abs()))
     };
     let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
-    assert_eq!((found[0].figures[4].unwrap().p_value, found[0].advantage), (Some(1.0), Some(0.0)));
+    assert_eq!((found[0].metrics[4].unwrap().p_value, found[0].advantage), (Some(1.0), Some(0.0)));
     let met = |key: u64| {
         of_probabilities(
             key,
@@ -177,17 +177,17 @@ fn losses_that_are_equal_as_decimals_are_ties() {
         )
     };
     let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
-    assert_eq!(found[0].figures[3].unwrap().p_value, Some(1.0));
+    assert_eq!(found[0].metrics[3].unwrap().p_value, Some(1.0));
     // Logarithms of equal shares: 0.8 is to 0.4 as 0.6 is to 0.3.
     let shares = [[0.8, 0.4], [0.3, 0.6], [0.9, 0.45], [0.35, 0.7]];
     let met = (0..).zip(shares).map(|(key, both)| of_probabilities(key, true, both)).collect();
-    assert_eq!(head_to_head(vec![met]).1[0].figures[3].unwrap().p_value, Some(1.0));
+    assert_eq!(head_to_head(vec![met]).1[0].metrics[3].unwrap().p_value, Some(1.0));
 }
 
 #[test]
 fn share_differences_stay_between_minus_one_and_one() {
     let met = vec![of_probabilities(1, true, [0.9, 0.1]), of_probabilities(2, true, [0.1, 0.1])];
-    let [accuracy, _, brier, ..] = head_to_head(vec![met]).1[0].figures;
+    let [accuracy, _, brier, ..] = head_to_head(vec![met]).1[0].metrics;
     for found in [accuracy, brier] {
         let (low, high) = found.unwrap().interval.unwrap();
         assert!((-1.0..=1.0).contains(&low) && (-1.0..=1.0).contains(&high), "{low} {high}");
@@ -228,7 +228,7 @@ proptest! {
         prop_assert!(is_turned, "{winners:?}");
         let bounds = other.so_far.bounds;
         prop_assert!(are_close(Some(found.so_far.bounds), Some((-bounds.1, -bounds.0))));
-        for (found, other) in found.figures.iter().zip(&other.figures) {
+        for (found, other) in found.metrics.iter().zip(&other.metrics) {
             prop_assert_eq!(found.is_some(), other.is_some());
             let (Some(found), Some(other)) = (found, other) else { continue };
             prop_assert!(is_close(found.difference(), -other.difference()));

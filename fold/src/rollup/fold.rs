@@ -13,7 +13,7 @@ use super::{
     bounded::Merge,
     feature::Feature,
     groups::{Admitted, Pairs, beyond, count, counts, distributions, labels_by, score_bins, sketches},
-    metric::{Metric, Series},
+    logged::{LoggedMetricRollup, Series},
     numbers::Headline,
     parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup},
     release::{ReleaseCounts, ReleaseDetail},
@@ -39,7 +39,7 @@ pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>)
             Kind::Metrics => metrics(place, columns, &mut delta)?,
             Kind::Releases => releases(columns, &mut delta)?,
             // Counted as an outcome on the day that it judges, once that is found.
-            Kind::Pending => {}
+            Kind::Unmatched => {}
         }
     }
     Ok(delta)
@@ -224,7 +224,7 @@ fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
             series[pair as usize].add(at, value, EventPlace { segment: place, row });
         }
     }
-    let mut by_name = BTreeMap::<u32, Metric>::new();
+    let mut by_name = BTreeMap::<u32, LoggedMetricRollup>::new();
     // Values that are NaN or infinite count as events, but are left out of sums, extremes, quantiles and the last
     // value.
     let with_values = pairs.pairs.iter().zip(series).filter(|(_, series)| series.numbers.n > 0);

@@ -92,7 +92,7 @@ pub(super) fn beyond<V: Cell, const BUDGET: usize>(names: &[&str]) -> Option<u64
 impl<'a> Admitted<'a> {
     /// Admits the strings of a segment with hashes below that of `beyond`: the least hash that the breakdowns made of
     /// them certainly do not keep. The breakdowns of the day, of which the segment is a part, do not keep those
-    /// either, so they need no figures of their own.
+    /// either, so they need no metrics of their own.
     pub(super) fn new(strings: &Codes<'a>, beyond: impl FnOnce(&[&str]) -> Option<u64>) -> Self {
         let counts = count(&strings.codes, strings.len());
         let used = |code: usize| counts[code] > 0;

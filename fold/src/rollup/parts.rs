@@ -7,7 +7,7 @@ use super::{
     numbers::{Bins, Headline, NumberRollup},
 };
 
-/// Bytes for the headline figures of releases: about 20 of them. All releases are in [`super::release::ReleasePart`].
+/// Bytes for the headline metrics of releases: about 20 of them. All releases are in [`super::release::ReleasePart`].
 pub const RELEASES_BUDGET: usize = 24 * 1024;
 
 /// Bytes for the counts of labels, of metric names, of actions.

@@ -23,7 +23,7 @@ pub const LABELS_BUDGET: usize = 6 * 1024;
 /// Bytes for the actions on one release.
 pub const ACTIONS_BUDGET: usize = 1024;
 
-/// Figures of numbers of one release, with quantiles.
+/// Metrics of numbers of one release, with quantiles.
 pub type ReleaseNumbers = Distribution<RELEASE_SKETCH_BYTES>;
 
 /// Number of events that name a release.
@@ -38,11 +38,11 @@ pub struct ReleaseCounts {
 }
 
 impl ReleaseCounts {
-    /// Returns the count of a kind; outcomes name no release, nor do pending ones.
+    /// Returns the count of a kind; outcomes name no release, nor do unmatched ones.
     pub fn of(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.p,
-            Kind::Outcomes | Kind::Pending => 0,
+            Kind::Outcomes | Kind::Unmatched => 0,
             Kind::Metrics => self.m,
             Kind::Releases => self.r,
         }
@@ -52,7 +52,7 @@ impl ReleaseCounts {
     pub(super) fn new(kind: Kind, n: u64) -> Self {
         match kind {
             Kind::Predictions => Self { p: n, ..Self::default() },
-            Kind::Outcomes | Kind::Pending => Self::default(),
+            Kind::Outcomes | Kind::Unmatched => Self::default(),
             Kind::Metrics => Self { m: n, ..Self::default() },
             Kind::Releases => Self { r: n, ..Self::default() },
         }

@@ -14,7 +14,7 @@ use crate::sketch::Sketch;
 /// Bytes for the number of events by value of a tag: a thousand short values.
 pub const TAG_COUNTS_BUDGET: usize = 22 * 1024;
 
-/// Bytes for the figures of the values of a tag: 25 of any length with all figures, 70 short ones with scores alone.
+/// Bytes for the metrics of the values of a tag: 25 of any length with all metrics, 70 short ones with scores alone.
 pub const TAG_HEADS_BUDGET: usize = 28 * 1024;
 
 /// Bytes for the sketches of the scores of the values of a tag: 27 at least, if the values are short.

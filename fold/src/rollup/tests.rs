@@ -27,7 +27,7 @@ fn detail<'a>(day: &'a Delta, name: &str) -> &'a ReleaseDetail {
     release_part(day, name).details.get(name).unwrap()
 }
 
-fn metric<'a>(day: &'a Delta, name: &str) -> &'a Metric {
+fn metric<'a>(day: &'a Delta, name: &str) -> &'a LoggedMetricRollup {
     match &day.parts[&Breakdown::of(By::Metric, name)] {
         Part::Metric(part) => part.metrics.get(name).unwrap(),
         other => panic!("{other:?}"),

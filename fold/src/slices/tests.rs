@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::*;
 use crate::{
-    Evaluation, Figure, LogSegment, evaluate,
+    Evaluation, LogSegment, Metric, evaluate,
     evaluation::{By, Evaluator, Grouping, Value},
-    figure::Method,
+    metric::Method,
     testing::{self, Outcome, Prediction},
 };
 
@@ -34,7 +34,7 @@ struct Means {
     p_value: Option<f64>,
 }
 
-/// Probabilities of a slice and of the rest, each with its truth, and the p-values by figure.
+/// Probabilities of a slice and of the rest, each with its truth, and the p-values by metric.
 #[derive(Deserialize)]
 struct Scores {
     rows: [Vec<(f64, u8)>; 2],
@@ -102,8 +102,8 @@ fn tests_are_those_of_statsmodels_and_scipy() {
     assert_eq!(of_numbers(&[1.0]).p_value(&Evidence::Share { right: 1, n: 2 }), None);
 }
 
-/// Returns the samples of a slice and of all predictions by a figure, given the slice and the rest.
-fn of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> [Sample; 2] {
+/// Returns the samples of a slice and of all predictions by a metric, given the slice and the rest.
+fn of_slice(metric: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> [Sample; 2] {
     let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
     for (tag, (prediction, label)) in ["slice", "rest"]
         .into_iter()
@@ -118,20 +118,20 @@ fn of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
     let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
-    let figure = Figure::named(figure).unwrap();
+    let metric = Metric::named(metric).unwrap();
     let by = vec![By::Texts { column: "tag.t".into(), kept: None }];
     let grouping = Grouping { by, ..Grouping::default() };
     let definitions = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
-    let evaluator = Evaluator::new(definitions).dealt_by(&[Arc::new(grouping)]).tested_by(figure.tested);
+    let evaluator = Evaluator::new(definitions).dealt_by(&[Arc::new(grouping)]).tested_by(metric.tested);
     let mut evaluator = evaluator;
     evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
     let buckets = evaluator.finish_buckets();
     let slice = buckets.more[0].iter().find(|(bucket, _)| bucket.values == [Value::Text("slice".into())]);
-    [&slice.unwrap().1, &buckets.buckets[0].1].map(|of| sample(figure.name, std::slice::from_ref(of)))
+    [&slice.unwrap().1, &buckets.buckets[0].1].map(|of| sample(metric.name, std::slice::from_ref(of)))
 }
 
-fn p_value_of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> Option<f64> {
-    let [slice, whole] = of_slice(figure, rows, task);
+fn p_value_of_slice(metric: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> Option<f64> {
+    let [slice, whole] = of_slice(metric, rows, task);
     slice.p_value(&whole)
 }
 
@@ -147,9 +147,9 @@ fn score_tests_match_scipy_and_delong() {
     assert!(reference.scores.len() > 10 && reference.classes.len() > 2);
     let late = || Task::Binary { positive_label: "late".into() };
     for case in &reference.scores {
-        for (figure, said) in [("auc", case.auc), ("brier", case.brier), ("log_loss", case.log_loss)] {
-            let found = p_value_of_slice(figure, of_scores(&case.rows), late());
-            assert!(agree(found, said), "{figure} of {:?}: {found:?} for {said:?}", case.rows);
+        for (metric, said) in [("auc", case.auc), ("brier", case.brier), ("log_loss", case.log_loss)] {
+            let found = p_value_of_slice(metric, of_scores(&case.rows), late());
+            assert!(agree(found, said), "{metric} of {:?}: {found:?} for {said:?}", case.rows);
         }
     }
     let class = |at: usize| ["a", "b", "c"][at];
@@ -196,7 +196,7 @@ fn scores_are_kept_for_tests_alone() {
     let rows = || of_scores(&reference().scores[0].rows);
     let late = || Task::Binary { positive_label: "late".into() };
     let kept =
-        |figure: &str| of_slice(figure, rows(), late()).map(|of| (of.evidence.is_some(), of.curve.is_some()));
+        |metric: &str| of_slice(metric, rows(), late()).map(|of| (of.evidence.is_some(), of.curve.is_some()));
     assert_eq!(kept("auc"), [(false, true); 2]);
     assert_eq!(kept("brier"), [(true, false); 2]);
     assert_eq!(kept("log_loss"), [(true, false); 2]);
@@ -249,8 +249,8 @@ fn of_day(predictions: &[Prediction], outcomes: &[Outcome], definition: Definiti
     evaluation.releases["v1"].clone()
 }
 
-fn sample(figure: &str, days: &[ReleaseEvaluation]) -> Sample {
-    let mut sample = Sample::new(&AnyFigure::named(figure).unwrap());
+fn sample(metric: &str, days: &[ReleaseEvaluation]) -> Sample {
+    let mut sample = Sample::new(&AnyMetric::named(metric).unwrap());
     days.iter().for_each(|day| sample.add(day));
     sample
 }
@@ -274,7 +274,7 @@ fn worst_slice_ranks_first_with_reference_p_values() {
     // The slice that is too small to be ranked comes last, however bad it is, and does not count as a test.
     let [last] = &found[says.len()..] else { panic!("{found:?}") };
     assert_eq!((last.n, last.is_ranked, last.p_value, last.p_adjusted), (5, false, None, None));
-    // For a figure that is better when less, the greatest comes first.
+    // For a metric that is better when less, the greatest comes first.
     let least =
         ranked(samples.iter().map(|(label, sample)| ((*label).clone(), sample, &whole)), Direction::Min, 30);
     assert_eq!(least[0].label, says[says.len() - 1].0);
@@ -302,7 +302,7 @@ fn slice_evidence_of_means_adds_up_over_days() {
     };
     let found = sample("mae", &[number("a", 1.0, 3.0), number("b", 2.0, 1.0), number("c", 4.0, 4.0)]);
     assert_eq!(found.evidence(), Some(of_numbers(&[2.0, 1.0, 0.0])));
-    // A figure with only its value stored has no evidence, nor has a sum of days of which one has none.
+    // A metric with only its value stored has no evidence, nor has a sum of days of which one has none.
     assert_eq!(sample("brier", &days).evidence(), None);
     let mixed = [judged(&rows[..1], task(), Some("tp=3,fp=2")), judged(&rows[1..], task(), None)];
     assert!(sample("value_per_prediction", &mixed[..1]).evidence().is_some());
@@ -312,11 +312,11 @@ fn slice_evidence_of_means_adds_up_over_days() {
     assert_eq!(sample("precision", &days).value(), Some(0.5));
 }
 
-/// Each figure that can rank slices has a test if it is a share, as its method of Wilson shows.
+/// Each metric that can rank slices has a test if it is a share, as its method of Wilson shows.
 #[test]
 fn shares_have_tests() {
-    for figure in Figure::ranking_ones() {
-        assert!(figure.method != Some(Method::Wilson) || figure.evidence.is_some(), "{figure:?}");
+    for metric in Metric::ranking_ones() {
+        assert!(metric.method != Some(Method::Wilson) || metric.evidence.is_some(), "{metric:?}");
     }
 }
 

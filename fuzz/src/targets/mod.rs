@@ -1,10 +1,10 @@
 //! The targets.
 
 mod bodies;
-mod figures;
 mod headers;
 mod imports;
 mod metadata;
+mod metrics;
 mod mlflow;
 mod paths;
 mod segments;
@@ -16,7 +16,7 @@ use crate::Target;
 /// All targets, the quickest first.
 pub static TARGETS: [Target; 10] = [
     words::TARGET,
-    figures::TARGET,
+    metrics::TARGET,
     bodies::TARGET,
     metadata::TARGET,
     imports::TARGET,

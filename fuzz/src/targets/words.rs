@@ -1,8 +1,8 @@
-//! Small texts: tokens, ranges of addresses, times, names, ids, cuts, and the words of queries.
+//! Small texts: tokens, ranges of addresses, times, names, ids, read versions, and the words of queries.
 
 use access::{Network, Token};
 use event::{Costs, Day, Id, Period, Share, Split, Timestamp, Zone, id::check_name};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use query::{Request, What, Words};
 
 use super::texts;
@@ -10,7 +10,7 @@ use crate::{Target, house::TOKEN};
 
 pub(super) const TARGET: Target = Target {
     name: "words",
-    about: "tokens, addresses, times, names, ids, cuts and the words of queries",
+    about: "tokens, addresses, times, names, ids, read versions and the words of queries",
     seeds,
     words: &[
         "alm_",
@@ -54,7 +54,7 @@ const SLOTS: [fn(&str) -> Words<'_>; 17] = [
     |text| Words { by: Some("feature.x"), bins: Some(text), ..july() },
     |text| Words { time_zone: Some(text), ..july() },
     |text| Words { as_of: Some(text), ..july() },
-    |text| Words { cut: Some(text), ..july() },
+    |text| Words { read_version: Some(text), ..july() },
     |text| Words { threshold: Some(text), zero_division: Some(text), ..july() },
     |text| Words { costs: Some(text), group_by: Some("week"), ..july() },
     |text| Words { change: Some(text), ..july() },
@@ -109,7 +109,8 @@ fn take(input: &[u8]) -> bool {
     is_good |= read_again(text.parse::<Network>().ok(), |network| network.to_string().parse().ok());
     is_good |= read_again(text.parse::<Day>().ok(), |day| day.to_string().parse().ok());
     is_good |= read_again(Timestamp::parse(text).ok(), |at| Timestamp::parse(&at.to_string()).ok());
-    is_good |= read_again(text.parse::<Cut>().ok(), |cut| cut.to_string().parse().ok());
+    is_good |=
+        read_again(text.parse::<ReadVersion>().ok(), |read_version| read_version.to_string().parse().ok());
     is_good |=
         read_again(Split::parse_all(text).ok(), |splits| Split::parse_all(&Split::text_of(splits)).ok());
     is_good |= Zone::parse(text).is_ok() | Period::parse(text).is_ok() | Costs::parse(text).is_ok();

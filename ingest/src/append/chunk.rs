@@ -99,10 +99,10 @@ impl Appender {
         let (waiting, dated): (Vec<usize>, Vec<usize>) =
             chunk.good.iter().partition(|row| chunk.batch.is_waiting(**row));
         dated.into_iter().for_each(|row| *days.entry(chunk.batch.days[row]).or_default() += 1);
-        let (batch, rows, pending) = (format!("chunk-{digest}"), chunk.good.len(), waiting.len());
+        let (batch, rows, unmatched) = (format!("chunk-{digest}"), chunk.good.len(), waiting.len());
         let Appended { rows: appended, known_later } = appended;
         let replayed = appended == 0;
-        Ok(Receipt { batch, kind, rows, days, pending, appended, replayed, known_later })
+        Ok(Receipt { batch, kind, rows, days, unmatched, appended, replayed, known_later })
     }
 
     async fn append_group(
@@ -125,7 +125,7 @@ impl Appender {
             let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
             let parts = chunk.batch.take(&missing).into_parts();
             // Waiting outcomes stand under the day on which they came first.
-            let waits = marker.after.keys().find(|log| log.kind == Kind::Pending);
+            let waits = marker.after.keys().find(|log| log.kind == Kind::Unmatched);
             let arrival = waits.map_or_else(|| now.day(), |log| log.day);
             let to = (place.kind, lanes.count, arrival);
             let dealt = self.deal(place.workspace, to, parts).await?;

@@ -20,7 +20,7 @@ pub(super) fn of_chunk(digest: &str, group: i32) -> BatchId {
     of_parts(&[b"chunk\0", digest.as_bytes(), &group.to_le_bytes()])
 }
 
-/// The name of the outcomes of a decision about some that were pending.
+/// The name of the outcomes of a decision about some that were unmatched.
 pub(super) fn of_decision(id: &DecisionId) -> BatchId {
     of_parts(&[b"decided\0", id.segment.log.workspace.as_str().as_bytes(), id.to_string().as_bytes()])
 }
@@ -48,7 +48,7 @@ mod tests {
     use event::Kind;
     use log::{
         content,
-        key::{LogId, PendingSegment},
+        key::{LogId, UnmatchedSegment},
     };
 
     use super::*;
@@ -61,10 +61,10 @@ mod tests {
         let log = LogId {
             workspace: workspace.clone(),
             day: "2013-06-01".parse().unwrap(),
-            kind: Kind::Pending,
+            kind: Kind::Unmatched,
             lane: 3,
         };
-        let id = DecisionId { segment: PendingSegment { log, seq: 42 }, number: 7 };
+        let id = DecisionId { segment: UnmatchedSegment { log, seq: 42 }, number: 7 };
         let names = [
             of_claim("nightly", at, "0af1"),
             content::batch("0af1"),

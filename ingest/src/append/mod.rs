@@ -42,7 +42,7 @@ use std::{
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{
-    appending::Appending, audit::current, batch::BatchId, content, handover::Handover, key::LogId, staged,
+    appending::Appending, audit::current, batch::BatchId, content, handover::Handover, key::LogId, vintage,
 };
 use table::Table;
 use tokio::time::Instant;
@@ -102,7 +102,7 @@ pub struct Receipt {
     /// Number of its events on each day.
     pub days: BTreeMap<Day, usize>,
     /// Number of its events that wait for the predictions that they judge.
-    pub pending: usize,
+    pub unmatched: usize,
     /// Number of its events that this call stored; all other events had been stored before.
     pub appended: usize,
     /// True if all of the batch had been stored before.
@@ -142,7 +142,7 @@ impl Receipt {
     /// The receipt of a batch without events. Nothing is stored of it, nor is its key remembered.
     pub(crate) fn of_nothing(batch: String, kind: Kind) -> Self {
         let days = BTreeMap::new();
-        Self { batch, kind, rows: 0, days, pending: 0, appended: 0, replayed: false, known_later: None }
+        Self { batch, kind, rows: 0, days, unmatched: 0, appended: 0, replayed: false, known_later: None }
     }
 }
 
@@ -251,17 +251,17 @@ impl Appender {
         let name = idempotency_key.map_or_else(|| content::key(&digest), str::to_owned);
         let dated = parts.iter().filter_map(|(day, part)| Some(((*day)?, part.columns.rows)));
         let days: BTreeMap<Day, usize> = dated.collect();
-        let pending = rows - days.values().sum::<usize>();
+        let unmatched = rows - days.values().sum::<usize>();
         let (lanes, now) = (lanes.count, self.times.now());
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let is_stored_always = idempotency_key.is_none() && remember == Remember::Never;
         let Appended { rows: appended, known_later } = match idempotency_key {
             Some(key) => self.claimed(job, key, parts).await?,
-            None if pending > 0 && !is_stored_always => self.claimed(job, &name, parts).await?,
+            None if unmatched > 0 && !is_stored_always => self.claimed(job, &name, parts).await?,
             None => self.unclaimed(job, parts).await?,
         };
         let replayed = appended == 0;
-        Ok(Receipt { batch: name, kind, rows, days, pending, appended, replayed, known_later })
+        Ok(Receipt { batch: name, kind, rows, days, unmatched, appended, replayed, known_later })
     }
 
     /// Appends a batch that is known by its digest alone; how many of its rows were missing.
@@ -290,7 +290,7 @@ impl Appender {
                 return Ok(dealt);
             }
             let deals = some.into_iter().map(|(day, part)| {
-                let (kind, day) = day.map_or((Kind::Pending, arrival), |day| (kind, day));
+                let (kind, day) = day.map_or((Kind::Unmatched, arrival), |day| (kind, day));
                 let log = LogId { workspace: workspace.clone(), day, kind, lane: 0 };
                 self.places.deal(log, part, lanes)
             });
@@ -347,7 +347,7 @@ impl Appender {
                 let entry = Arc::new(entry.packed(&log).await?);
                 let stored = self.log(&log).append(Arc::clone(&entry)).await?;
                 let part = || Part { columns: Columns::clone(&entry.columns), numbers };
-                let day = (log.kind != Kind::Pending).then_some(log.day);
+                let day = (log.kind != Kind::Unmatched).then_some(log.day);
                 let again = stored.is_elsewhere.then(|| (day, part()));
                 Ok::<_, Error>((stored, again, log, entry))
             });
@@ -414,7 +414,7 @@ async fn note_stated(table: &dyn Table, dealt: &[Dealt]) -> Result<()> {
     }
     let days: BTreeSet<_> = dealt.iter().map(|dealt| (&dealt.log.workspace, dealt.log.day)).collect();
     for (workspace, day) in days {
-        staged::note_stated(table, workspace, day).await?;
+        vintage::note_stated(table, workspace, day).await?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use event::{
     Column, Columns, Day, Kind, RowProblem, Timestamp,
-    fields::{PREDICTED_SINCE, Rule, UNDATED, WITHDRAWN},
+    fields::{PREDICTED_SINCE, RETRACTED, Rule, UNDATED},
     time::DAY_MICROS,
 };
 
@@ -257,7 +257,7 @@ impl BatchBuilder {
             (None, None) => {
                 let since = self.fields[self.index_of(PREDICTED_SINCE)].time(at);
                 let observed = self.fields[self.index_of("observed_at")].time(at).unwrap_or_default();
-                check_waiting(self.fields[self.index_of(WITHDRAWN)].is_valid(at), since, observed)?;
+                check_waiting(self.fields[self.index_of(RETRACTED)].is_valid(at), since, observed)?;
                 self.waits.resize(self.numbers.len(), false);
                 self.waits[at] = true;
                 Ok(self.arrival)
@@ -348,8 +348,8 @@ pub(super) fn other_day(on: Day, at: Day) -> FieldError {
 }
 
 /// Checks an outcome that does not say which prediction it judges.
-fn check_waiting(is_withdrawn: bool, since: Option<i64>, observed_at: i64) -> Result<(), FieldError> {
-    if is_withdrawn {
+fn check_waiting(is_retracted: bool, since: Option<i64>, observed_at: i64) -> Result<(), FieldError> {
+    if is_retracted {
         return Err(FieldError::of_row(
             "to take an outcome back, give the `predicted_at` that it has; `almanac query outcomes --key` tells it",
         ));

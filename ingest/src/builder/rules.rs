@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use catalog::Action;
 use event::{
     Day, Id, Task,
-    fields::{Judges, Rule, plain_label},
+    fields::{AppliesTo, Rule, plain_label},
     id::check_name,
     surrogate::{SURROGATE_PREFIX, is_surrogate},
 };
@@ -68,12 +68,12 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
         Rule::Task if !Task::NAMES.contains(&text) => {
             Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
         }
-        Rule::Judges if Judges::from_name(text).is_none() => {
-            Err(format!("`{text}` is none of {}", Judges::NAMES.join(", ")))
+        Rule::AppliesTo if AppliesTo::from_name(text).is_none() => {
+            Err(format!("`{text}` is none of {}", AppliesTo::NAMES.join(", ")))
         }
         Rule::Run => Id::parse(text).map(|_| ()).map_err(|error| error.to_string()),
         Rule::True if text != "true" => {
-            Err(format!("is `{text}`, and should be `true`; leave it out of events that are not withdrawn"))
+            Err(format!("is `{text}`, and should be `true`; leave it out of events that are not retracted"))
         }
         Rule::Day => text.parse::<Day>().map(|_| ()).map_err(|error| error.to_string()),
         _ if text.is_empty() && !rule.may_be_empty() => Err("is empty".into()),

@@ -53,7 +53,7 @@ pub(super) fn append(kind: Kind) -> Operation {
                 ParameterIn::Header,
                 &text(&ALMANAC_SOURCE),
                 schema::string().pattern(Some(&source_pattern())),
-                "Where the events come from, which the audit trail shows.",
+                "Where the events come from, which the audit log shows.",
             )
             .example(Some(json!("system=airflow; job=nightly; run=17; dataset=loans"))),
         );
@@ -108,10 +108,10 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
                 .into(),
         ),
     ]);
-    let pending = schema::integer(1..=MAX_BATCH_ROWS).description(Some(
+    let unmatched = schema::integer(1..=MAX_BATCH_ROWS).description(Some(
         "How many rows wait until it is found which predictions they judge; only there when some do.",
     ));
-    let receipt = receipt.property("pending", pending);
+    let receipt = receipt.property("unmatched", unmatched);
     let replay_of = schema::string().description(Some(
         "The batch that had been stored before; only there when this request stored nothing.",
     ));

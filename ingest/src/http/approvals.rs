@@ -29,18 +29,15 @@ struct NewApproval {
     environment: String,
     note: Option<String>,
     #[serde(default)]
-    withdraw: bool,
+    retract: bool,
 }
 
 pub(super) fn operation() -> Operation {
     let note = schema::nullable(schema::string().max_length(Some(MAX_APPROVAL_NOTE_BYTES)));
-    let withdraw = ObjectBuilder::new().schema_type(Type::Boolean);
+    let retract = ObjectBuilder::new().schema_type(Type::Boolean);
     let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())])
         .property("note", note)
-        .property(
-            "withdraw",
-            withdraw.description(Some("Whether the approval of the caller is taken back.")),
-        );
+        .property("retract", retract.description(Some("Whether the approval of the caller is taken back.")));
     let example = json!({ "release": "v1", "environment": "production", "note": "Read the report of June." });
     let approvals = schema::array(schema::component("Approval")).max_items(Some(MAX_APPROVALS));
     Operation::post("/v1/workspaces/{category}/{name}/approvals", "approve_release")
@@ -63,7 +60,7 @@ pub(super) async fn approve(
     let workspace = catalog.workspace(&workspace).await?;
     let at = catalog.resolve(EntityKind::Release, &format!("{}/{}", workspace.path, new.release)).await?;
     let said = (new.environment.as_str(), new.note.as_deref());
-    let approvals = catalog.approve(&at, said, new.withdraw, ingest.clock().now()).await?;
+    let approvals = catalog.approve(&at, said, new.retract, ingest.clock().now()).await?;
     let approvals: Vec<_> = approvals.iter().map(|one| approval_json(&new.release, one)).collect();
     Ok(Json(json!({ "approvals": approvals })).into_response())
 }

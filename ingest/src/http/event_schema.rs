@@ -3,7 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{Family, Field, FieldType, Judges, MAX_STEP, Rule, UNDATED, WITHDRAWN},
+    fields::{AppliesTo, Family, Field, FieldType, MAX_STEP, RETRACTED, Rule, UNDATED},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -75,7 +75,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
             let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
             instant.into_iter().chain([with("predicted_on", schema::day())])
         };
-        all.push(schema::any_of([lacking(&[WITHDRAWN])].into_iter().chain(dates())));
+        all.push(schema::any_of([lacking(&[RETRACTED])].into_iter().chain(dates())));
         all.push(schema::any_of([lacking(&UNDATED), lacking(&["predicted_at", "predicted_on"])]));
     }
     match all.len() {
@@ -175,7 +175,7 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
         }
         (FieldType::Text, Rule::Action) => schema::one_of(Action::ALL.map(Action::name)),
         (FieldType::Text, Rule::Task) => one_of_names(&Task::NAMES, nullable),
-        (FieldType::Text, Rule::Judges) => one_of_names(&Judges::NAMES, nullable),
+        (FieldType::Text, Rule::AppliesTo) => one_of_names(&AppliesTo::NAMES, nullable),
         (FieldType::Text, Rule::True) => {
             let values = [Value::from(true), Value::from("true")];
             let truth = schema::types(&[Type::Boolean, Type::String], nullable);
@@ -263,7 +263,7 @@ fn example(kind: Kind) -> Value {
             { "name": "latency_ms", "measured_at": "2026-06-01T02:00:05Z", "value": 12.5, "release": "v1",
               "key": "loan-1", "predicted_at": "2026-06-01T02:00:00Z", "tags": { "host": "a" } },
         ]),
-        Kind::Pending => json!([]),
+        Kind::Unmatched => json!([]),
     }
 }
 
@@ -311,7 +311,7 @@ fn csv(kind: Kind, events: &Value) -> String {
 mod tests {
     use event::{
         Timestamp,
-        fields::{REASON, WITHDRAWN},
+        fields::{REASON, RETRACTED},
     };
 
     use super::*;
@@ -327,11 +327,11 @@ mod tests {
         reader.finish().map(|_| ())
     }
 
-    /// Example of a kind with one field changed, or without it. A withdrawn event also gets a reason, and the other way round.
+    /// Example of a kind with one field changed, or without it. A retracted event also gets a reason, and the other way round.
     fn changed(kind: Kind, name: &str, value: Option<Value>) -> Value {
         let mut event: Map<String, Value> = example(kind)[0].as_object().unwrap().clone();
-        if kind.field(name).is_some_and(|field| field.is_of_withdrawal) {
-            event.insert(WITHDRAWN.to_owned(), json!(true));
+        if kind.field(name).is_some_and(|field| field.is_of_retraction) {
+            event.insert(RETRACTED.to_owned(), json!(true));
             event.insert(REASON.to_owned(), json!("wrong"));
         }
         if UNDATED.contains(&name) {

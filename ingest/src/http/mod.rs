@@ -36,7 +36,7 @@ mod body;
 mod event_schema;
 mod meters;
 mod releases;
-mod resettling;
+mod rematching;
 mod reviews;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -68,7 +68,7 @@ pub fn operations() -> Routes<Arc<Ingest>> {
         });
     }
     let maintain = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
-    let changes = resettling::routes(reviews::routes(Routes::new()))
+    let changes = rematching::routes(reviews::routes(Routes::new()))
         .add(approvals::operation(), maintain(), approvals::approve)
         .add(baselines::set_operation(), maintain(), baselines::set)
         .add(baselines::delete_operation(), maintain(), baselines::delete)
@@ -93,7 +93,7 @@ pub fn operations() -> Routes<Arc<Ingest>> {
 fn right_to_append(kind: Kind) -> Right {
     match kind {
         Kind::Releases => Right::Maintain,
-        Kind::Predictions | Kind::Outcomes | Kind::Metrics | Kind::Pending => Right::Append,
+        Kind::Predictions | Kind::Outcomes | Kind::Metrics | Kind::Unmatched => Right::Append,
     }
 }
 
@@ -283,8 +283,8 @@ fn created(receipt: &Receipt, warnings: &[String]) -> Response {
         "appended": receipt.appended,
         "days": days,
     });
-    if receipt.pending > 0 {
-        body["pending"] = receipt.pending.into();
+    if receipt.unmatched > 0 {
+        body["unmatched"] = receipt.unmatched.into();
     }
     if receipt.replayed {
         body["replay_of"] = receipt.batch.as_str().into();

@@ -55,7 +55,7 @@ struct Said {
     costs: Option<String>,
     interval_level: Option<f64>,
     splits: Option<Vec<String>>,
-    figures: Option<BTreeMap<String, Option<String>>>,
+    custom_metrics: Option<BTreeMap<String, Option<String>>>,
     from: Option<String>,
     note: Option<String>,
 }
@@ -86,7 +86,7 @@ pub(super) fn promote_operation() -> Operation {
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
     operation(Action::Promote, "promote")
         .summary("Make a release the live one of its model in an environment")
-        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit trail records both. Only an administrator overrides the gate of a second person.")
+        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit log records both. Only an administrator overrides the gate of a second person.")
         .body("Which release, and where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
@@ -132,7 +132,7 @@ pub(super) fn define_operation() -> Operation {
     .property("costs", schema::string())
     .property("interval_level", ObjectBuilder::new().schema_type(Type::Number))
     .property("splits", schema::array(schema::string()))
-    .property("figures", schema::map(None, schema::string()));
+    .property("custom_metrics", schema::map(None, schema::string()));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
@@ -242,12 +242,21 @@ pub(super) async fn define(
         costs,
         interval_level,
         splits,
-        figures,
+        custom_metrics,
         note,
         ..
     } = said;
-    let new =
-        NewDefinition { task, positive_label, threshold, costs, interval_level, splits, figures, from, note };
+    let new = NewDefinition {
+        task,
+        positive_label,
+        threshold,
+        costs,
+        interval_level,
+        splits,
+        custom_metrics,
+        from,
+        note,
+    };
     let defined = match (release, model) {
         (Some(release), None) => ingest.define_release(&workspace, &release, &new).await?,
         (None, Some(model)) => ingest.define_model(&workspace, &model, &new).await?,

@@ -1,15 +1,15 @@
-//! Reading a trail, and checking that no record of it was changed, removed or inserted.
+//! Reading an audit log, and checking that no record of it was changed, removed or inserted.
 
 use event::{Result, Timestamp};
 use table::{Pages, Query, Table};
 
 use super::{Record, record::Digest};
-use crate::key::{self, Trail};
+use crate::key::{self, AuditLog};
 
 /// Number of records read at a time.
 const PAGE: usize = 500;
 
-/// Head of a trail: its last record, which the next one follows.
+/// Head of an audit log: its last record, which the next one follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Number of the record; 0 when there is none.
@@ -20,24 +20,29 @@ pub struct Head {
     pub digest: Digest,
 }
 
-/// Reads the last record of a trail.
+/// Reads the last record of an audit log.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
-pub async fn head(table: &dyn Table, trail: &Trail) -> Result<Head> {
-    let query = Query::table(key::audit_records(trail, 0)).backward().limit(1);
+pub async fn head(table: &dyn Table, audit_log: &AuditLog) -> Result<Head> {
+    let query = Query::table(key::audit_records(audit_log, 0)).backward().limit(1);
     Ok(match table.query(&query).await?.items.first().map(Record::from_item).transpose()? {
         Some((record, digest)) => Head { seq: record.seq, at: record.at, digest },
         None => Head { seq: 0, at: Timestamp::default(), digest: [0; 32] },
     })
 }
 
-/// Reads the records of a trail from the number `first` on, at most `limit`.
+/// Reads the records of an audit log from the number `first` on, at most `limit`.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
-pub async fn records(table: &dyn Table, trail: &Trail, first: u64, limit: usize) -> Result<Vec<Record>> {
-    let mut query = Query::table(key::audit_records(trail, first)).limit(limit);
+pub async fn records(
+    table: &dyn Table,
+    audit_log: &AuditLog,
+    first: u64,
+    limit: usize,
+) -> Result<Vec<Record>> {
+    let mut query = Query::table(key::audit_records(audit_log, first)).limit(limit);
     let mut records = Vec::new();
     while records.len() < limit {
         let page = table.query(&query).await?;
@@ -57,12 +62,12 @@ pub async fn records(table: &dyn Table, trail: &Trail, first: u64, limit: usize)
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
-pub async fn first_since(table: &dyn Table, trail: &Trail, from: Timestamp) -> Result<u64> {
-    let head = head(table, trail).await?;
+pub async fn first_since(table: &dyn Table, audit_log: &AuditLog, from: Timestamp) -> Result<u64> {
+    let head = head(table, audit_log).await?;
     let (mut low, mut high) = (1, head.seq + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        let found = records(table, trail, middle, 1).await?;
+        let found = records(table, audit_log, middle, 1).await?;
         match found.first().is_some_and(|record| record.at < from) {
             true => low = middle + 1,
             false => high = middle,
@@ -71,7 +76,7 @@ pub async fn first_since(table: &dyn Table, trail: &Trail, from: Timestamp) -> R
     Ok(low)
 }
 
-/// Result of a check of a trail.
+/// Result of a check of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Number of unchanged records.
@@ -85,15 +90,15 @@ pub struct Checked {
 /// Number and digest of a record that was there at an earlier check.
 pub type KnownRecord = (u64, Digest);
 
-/// Reads a whole trail and checks that each record is as it was written, and names the one before it. A trail that was cut off at
+/// Reads a whole audit log and checks that each record is as it was written, and names the one before it. An audit log that was cut off at
 /// its end, or rewritten as a whole, is detected only by a record known from an earlier check.
 ///
 /// # Errors
 /// Errors of the table.
-pub async fn verify(table: &dyn Table, trail: &Trail, known: Option<KnownRecord>) -> Result<Checked> {
+pub async fn verify(table: &dyn Table, audit_log: &AuditLog, known: Option<KnownRecord>) -> Result<Checked> {
     let mut found = Checked { records: 0, digest: [0; 32], broken: None };
     let mut at = Timestamp::default();
-    let query = Query::table(key::audit_records(trail, 0)).limit(PAGE);
+    let query = Query::table(key::audit_records(audit_log, 0)).limit(PAGE);
     let mut pages = Pages::of(table, query);
     while let Some(items) = pages.next().await? {
         for item in &items {

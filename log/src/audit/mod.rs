@@ -1,11 +1,11 @@
-//! Audit trail: the author, the time, and the values before and after of each change.
+//! Audit log: the author, the time, and the values before and after of each change.
 //!
 //! A change of the catalog, of access, of settings or of an operator's decisions is written together with its [`Record`]:
 //! [`Audited`] is a table that adds the record to the transaction of the change, so there is neither without the other. The
 //! watched items are one list (`subject`). All others, such as segments and projections, pass through; the author of an appended
 //! batch stands in its segments ([`crate::segment_item`]).
 //!
-//! The records of a workspace, and those of the server, are one log each ([`Trail`](crate::key::Trail)): numbered without holes,
+//! The records of a workspace, and those of the server, are one log each ([`AuditLog`](crate::key::Audit log)): numbered without holes,
 //! in the order in which the changes were made, and each with the digest of the one before ([`chain`]). Writers that meet try
 //! again under the next number, so the value before in a record is the one that was there.
 //!

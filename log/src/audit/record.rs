@@ -1,4 +1,4 @@
-//! Record of the audit trail, with the values of an item before and after a change.
+//! Record of the audit log, with the values of an item before and after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use table::{Item, item::Value};
 
 use super::Author;
-use crate::key::{self, Trail};
+use crate::key::{self, AuditLog};
 
 const ITEM_VERSION: i64 = 1;
 
@@ -53,9 +53,9 @@ pub type Digest = [u8; 32];
 /// Record of a change, or of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Trail of the record.
-    pub trail: Trail,
-    /// Number in the trail, from 1, without holes.
+    /// Audit log of the record.
+    pub audit_log: AuditLog,
+    /// Number in the audit log, from 1, without holes.
     pub seq: u64,
     /// Time; never before the one of the record before.
     pub at: Timestamp,
@@ -83,7 +83,7 @@ impl Record {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         };
-        text(&self.trail.to_string());
+        text(&self.audit_log.to_string());
         text(&self.seq.to_string());
         text(&self.at.micros().to_string());
         text(&self.author.principal);
@@ -103,7 +103,7 @@ impl Record {
 
     /// Encodes it as an item.
     pub fn to_item(&self) -> Item {
-        let item = Item::new(key::audit_record(&self.trail, self.seq))
+        let item = Item::new(key::audit_record(&self.audit_log, self.seq))
             .with("v", ITEM_VERSION)
             .with("at", self.at.micros())
             .with("principal", self.author.principal.as_str())
@@ -132,7 +132,7 @@ impl Record {
     /// `Corrupt`, when the item is no record.
     pub fn from_item(item: &Item) -> Result<(Self, Digest)> {
         item.check_version(ITEM_VERSION)?;
-        let (trail, seq) = key::parse_audit_record(&item.key)
+        let (audit_log, seq) = key::parse_audit_record(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a record"))?;
         let text = |name: &str| item.optional_text(name).map(str::to_owned);
         let digest = |name: &str| -> Result<Digest> {
@@ -146,7 +146,7 @@ impl Record {
             source: text("source"),
         };
         let record = Self {
-            trail,
+            audit_log,
             seq,
             at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
             author,
@@ -227,9 +227,9 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// Error of a trail without a further number.
-pub(super) fn full(trail: &Trail) -> Error {
-    Error::corrupt(format!("the audit trail {trail} has no number left"))
+/// Error of an audit log without a further number.
+pub(super) fn full(audit_log: &AuditLog) -> Error {
+    Error::corrupt(format!("the audit log {audit_log} has no number left"))
 }
 
 #[cfg(test)]
@@ -242,7 +242,7 @@ mod tests {
     fn record() -> Record {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         Record {
-            trail: Trail::Workspace(workspace),
+            audit_log: AuditLog::Workspace(workspace),
             seq: 42,
             at: Timestamp::parse("2026-06-01T10:00:00Z").unwrap(),
             author: Author {
@@ -275,7 +275,7 @@ mod tests {
         let one = record();
         let others = [
             Record { seq: 43, ..one.clone() },
-            Record { trail: Trail::Server, ..one.clone() },
+            Record { audit_log: AuditLog::Server, ..one.clone() },
             Record { at: Timestamp::default(), ..one.clone() },
             Record { author: Author::named("user:ann"), ..one.clone() },
             Record {

@@ -1,10 +1,10 @@
-//! List of the watched items, whose changes the trail records.
+//! List of the watched items, whose changes the audit log records.
 
 use event::Id;
 use table::{Condition, Item, Key, Write};
 
 use super::record::is_told;
-use crate::key::{self, EntityId, Followed, Scope, Trail};
+use crate::key::{self, AuditLog, EntityId, Followed, Scope};
 
 /// Watched object, which people decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,12 +122,12 @@ impl Subject {
         }
     }
 
-    /// Trail in which its changes are recorded. The creation and deletion of workspaces are recorded in the trail of the server,
+    /// Audit log in which its changes are recorded. The creation and deletion of workspaces are recorded in the audit log of the server,
     /// so a deleted one has its record there.
-    pub(super) fn trail(&self, is_change: bool) -> Trail {
+    pub(super) fn audit_log(&self, is_change: bool) -> AuditLog {
         match self {
-            Self::Entity(EntityId::Workspace(id)) if is_change => Trail::Workspace(id.clone()),
-            Self::Entity(entity) => entity.workspace().cloned().map_or(Trail::Server, Trail::Workspace),
+            Self::Entity(EntityId::Workspace(id)) if is_change => AuditLog::Workspace(id.clone()),
+            Self::Entity(entity) => entity.workspace().cloned().map_or(AuditLog::Server, AuditLog::Workspace),
             Self::Grant(Scope::Workspace(id), _)
             | Self::Setting(id, _)
             | Self::Alert(id, _)
@@ -137,9 +137,9 @@ impl Subject {
             | Self::Experiment(id, _)
             | Self::Run(id, _)
             | Self::Projections(id)
-            | Self::Erasure(id, _) => Trail::Workspace(id.clone()),
+            | Self::Erasure(id, _) => AuditLog::Workspace(id.clone()),
             Self::Grant(..) | Self::Member(..) | Self::Token | Self::Session | Self::Follow(..) => {
-                Trail::Server
+                AuditLog::Server
             }
         }
     }

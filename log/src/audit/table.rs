@@ -15,14 +15,14 @@ use super::{
     record::{difference, full},
     subject::Subject,
 };
-use crate::key::{self, MAX_SEQ, Trail};
+use crate::key::{self, AuditLog, MAX_SEQ};
 
-/// Maximum number of tries of a change whose number in a trail another writer takes.
+/// Maximum number of tries of a change whose number in an audit log another writer takes.
 const ATTEMPTS: usize = 200;
 
 /// Table that adds the record to each change of watched items, in one transaction. All other calls pass through.
 ///
-/// Before a change it reads the present item, and the last record of the trail. A record of another writer in between makes the
+/// Before a change it reads the present item, and the last record of the audit log. A record of another writer in between makes the
 /// transaction fail, and it begins again; so the value before in a record is always right, as long as all changes of watched
 /// items come this way.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl<'a> Audited<&'a dyn Table> {
 
 /// Content of a record beside its place.
 struct Said {
-    trail: Trail,
+    audit_log: AuditLog,
     action: String,
     object: String,
     name: Option<String>,
@@ -57,18 +57,18 @@ struct Said {
 impl Said {
     fn record(self, author: &Author, head: &Head, now: Timestamp) -> Result<Record> {
         if head.seq == MAX_SEQ {
-            return Err(full(&self.trail));
+            return Err(full(&self.audit_log));
         }
-        let Self { trail, action, object, name, before, after } = self;
+        let Self { audit_log, action, object, name, before, after } = self;
         let (seq, previous) = (head.seq + 1, head.digest);
         // A clock that is behind does not bring records out of their order.
         let at = head.at.max(now);
         let author = author.clone();
-        Ok(Record { trail, seq, at, author, action, object, name, before, after, previous })
+        Ok(Record { audit_log, seq, at, author, action, object, name, before, after, previous })
     }
 }
 
-/// Returns the time of a record: that of the engine, which all writers of a trail share. With each writer's own clock, one that
+/// Returns the time of a record: that of the engine, which all writers of an audit log share. With each writer's own clock, one that
 /// is ahead would date all later records, since none is dated before the one before it.
 fn time_of(table: &dyn Table) -> Timestamp {
     table.engine_time().unwrap_or_else(|| Clock::system().now())
@@ -80,7 +80,7 @@ fn time_of(table: &dyn Table) -> Timestamp {
 /// Errors of the table.
 pub async fn note(
     table: &dyn Table,
-    trail: &Trail,
+    audit_log: &AuditLog,
     author: &Author,
     (action, object): (&str, &str),
     after: Option<String>,
@@ -89,14 +89,14 @@ pub async fn note(
     loop {
         tries.next().await?;
         let said = Said {
-            trail: trail.clone(),
+            audit_log: audit_log.clone(),
             action: action.to_owned(),
             object: object.to_owned(),
             name: None,
             before: None,
             after: after.clone(),
         };
-        let head = chain::head(table, trail).await?;
+        let head = chain::head(table, audit_log).await?;
         let record = said.record(author, &head, time_of(table))?;
         if unless_overtaken(table.put(record.to_item(), Condition::Absent).await)?.is_some() {
             return Ok(());
@@ -105,7 +105,7 @@ pub async fn note(
 }
 
 fn policy() -> Policy<'static> {
-    Policy { attempts: ATTEMPTS, pauses: true, kind: ErrorKind::Throttled, ..Policy::of(&"an audit trail") }
+    Policy { attempts: ATTEMPTS, pauses: true, kind: ErrorKind::Throttled, ..Policy::of(&"an audit log") }
 }
 
 /// Holder of the numbers of the records of a transaction that seems to have failed.
@@ -144,7 +144,7 @@ where
             let Some((was, is)) = difference(before.as_ref(), after.as_ref()) else { continue };
             let Some(known) = after.as_ref().or(before.as_ref()) else { continue };
             said.push(Said {
-                trail: subject.trail(before.is_some() && after.is_some()),
+                audit_log: subject.audit_log(before.is_some() && after.is_some()),
                 action: subject.action(before.as_ref(), after.as_ref()),
                 object: subject.object(known),
                 name: subject.named(known),
@@ -157,16 +157,16 @@ where
 
     /// Gives the descriptions their numbers.
     async fn records(&self, said: Vec<Said>, author: &Author) -> Result<Vec<Record>> {
-        let mut heads = BTreeMap::<Trail, Head>::new();
+        let mut heads = BTreeMap::<AuditLog, Head>::new();
         let mut records = Vec::with_capacity(said.len());
         for said in said {
-            let trail = said.trail.clone();
-            let head = match heads.get(&trail) {
+            let audit_log = said.audit_log.clone();
+            let head = match heads.get(&audit_log) {
                 Some(head) => head.clone(),
-                None => chain::head(self, &trail).await?,
+                None => chain::head(self, &audit_log).await?,
             };
             let record = said.record(author, &head, time_of(self))?;
-            heads.insert(trail, Head { seq: record.seq, at: record.at, digest: record.digest() });
+            heads.insert(audit_log, Head { seq: record.seq, at: record.at, digest: record.digest() });
             records.push(record);
         }
         Ok(records)
@@ -174,7 +174,7 @@ where
 
     async fn standing(&self, records: &[Record]) -> Result<Standing> {
         let found = records.iter().map(async |record| {
-            let key = key::audit_record(&record.trail, record.seq);
+            let key = key::audit_record(&record.audit_log, record.seq);
             let found = self.below.get(&key).await?.as_ref().map(Record::from_item).transpose()?;
             Ok::<_, Error>(found.map(|(found, _)| found == *record))
         });

@@ -1,4 +1,4 @@
-//! Trail on a table: recorded changes, their order, and the findings of a check.
+//! Audit log on a table: recorded changes, their order, and the findings of a check.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use event::{Clock, Id, Timestamp};
 use table::{Condition, Item, Table, Update, Write, sqlite::SqliteTable};
 
 use super::{Audited, Author, Record, by, chain, note};
-use crate::key::{self, EntityId, Scope, Trail};
+use crate::key::{self, AuditLog, EntityId, Scope};
 
 struct House {
     plain: Arc<dyn Table>,
@@ -28,8 +28,8 @@ fn house_at(clock: Clock) -> House {
 }
 
 impl House {
-    fn trail(&self) -> Trail {
-        Trail::Workspace(self.workspace.clone())
+    fn audit_log(&self) -> AuditLog {
+        AuditLog::Workspace(self.workspace.clone())
     }
 
     fn model(&self, name: &str) -> Item {
@@ -37,8 +37,8 @@ impl House {
         Item::new(model.key()).with("v", 1).with("ver", 1).with("name", name)
     }
 
-    async fn records(&self, trail: &Trail) -> Vec<Record> {
-        chain::records(&*self.plain, trail, 1, 1_000).await.unwrap()
+    async fn records(&self, audit_log: &AuditLog) -> Vec<Record> {
+        chain::records(&*self.plain, audit_log, 1, 1_000).await.unwrap()
     }
 }
 
@@ -60,8 +60,8 @@ async fn fast_writer_clock_does_not_date_audit_records() {
     // An engine that is set back brings no record out of its order.
     *engine.lock().unwrap() = time("2026-06-01T12:00:00Z");
     let said = ("request.refuse", "user:ann");
-    note(&*house.plain, &house.trail(), &Author::named("user:ann"), said, None).await.unwrap();
-    let at: Vec<_> = house.records(&house.trail()).await.iter().map(|record| record.at).collect();
+    note(&*house.plain, &house.audit_log(), &Author::named("user:ann"), said, None).await.unwrap();
+    let at: Vec<_> = house.records(&house.audit_log()).await.iter().map(|record| record.at).collect();
     assert_eq!(at, ["2026-06-01T10:00:00Z", "2026-06-02T10:00:00Z", "2026-06-02T10:00:00Z"].map(time));
 }
 
@@ -82,14 +82,14 @@ async fn audit_record_holds_state_before_and_after() {
         table.delete(&model.key, Condition::None).await.unwrap();
     })
     .await;
-    let records = house.records(&house.trail()).await;
+    let records = house.records(&house.audit_log()).await;
     assert_eq!(actions(&records), ["model.create", "model.change", "model.delete"]);
     assert!(records.iter().all(|record| record.author == *ann && record.object.starts_with("m_")));
     let [_, changed, deleted] = &records[..] else { panic!("three") };
     assert_eq!(changed.before.as_deref(), Some(r#"{"name":"churn"}"#));
     assert_eq!(changed.after.as_deref(), Some(r#"{"name":"risk"}"#));
     assert_eq!((deleted.name.as_deref(), deleted.after.as_deref()), (Some("risk"), None));
-    assert_eq!(house.records(&Trail::Server).await, []);
+    assert_eq!(house.records(&AuditLog::Server).await, []);
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn refused_change_leaves_no_audit_record() {
     let refused =
         table.transact(vec![Write::Update(absent), Write::Delete(model.key, Condition::None)]).await;
     assert!(refused.unwrap_err().is_conflict());
-    assert_eq!(house.records(&house.trail()).await.len(), 1);
+    assert_eq!(house.records(&house.audit_log()).await.len(), 1);
 }
 
 #[tokio::test]
-async fn transaction_audits_several_trails_with_pairs_once() {
+async fn transaction_audits_several_audit_logs_with_pairs_once() {
     let house = house();
     let user = EntityId::User(Id::new(Timestamp::default()));
     let scope = Scope::Workspace(house.workspace.clone());
@@ -124,12 +124,12 @@ async fn transaction_audits_several_trails_with_pairs_once() {
     ];
     let writes = writes.map(|key| Write::Put(item(key), Condition::None));
     house.audited.transact(writes.to_vec()).await.unwrap();
-    let server = house.records(&Trail::Server).await;
+    let server = house.records(&AuditLog::Server).await;
     assert_eq!(actions(&server), ["member.add", "workspace.create", "token.create"]);
     assert!(!format!("{server:?}").contains("abab"), "the digest of a token is nowhere");
-    assert_eq!(actions(&house.records(&house.trail()).await), ["grant.give", "settings.change"]);
-    for (trail, records) in [(Trail::Server, 3), (house.trail(), 2)] {
-        let checked = chain::verify(&*house.plain, &trail, None).await.unwrap();
+    assert_eq!(actions(&house.records(&house.audit_log()).await), ["grant.give", "settings.change"]);
+    for (audit_log, records) in [(AuditLog::Server, 3), (house.audit_log(), 2)] {
+        let checked = chain::verify(&*house.plain, &audit_log, None).await.unwrap();
         assert_eq!((checked.records, checked.broken), (records, None));
     }
 }
@@ -143,32 +143,32 @@ async fn concurrent_changes_form_one_complete_audit_chain() {
         tasks.spawn(async move { table.put(model, Condition::Absent).await.unwrap() });
     }
     tasks.join_all().await;
-    let records = house.records(&house.trail()).await;
+    let records = house.records(&house.audit_log()).await;
     let numbers: Vec<u64> = records.iter().map(|record| record.seq).collect();
     assert_eq!(numbers, (1..=30).collect::<Vec<_>>());
     assert!(records.is_sorted_by_key(|record| record.at));
-    let checked = chain::verify(&*house.plain, &house.trail(), None).await.unwrap();
-    let head = chain::head(&*house.plain, &house.trail()).await.unwrap();
+    let checked = chain::verify(&*house.plain, &house.audit_log(), None).await.unwrap();
+    let head = chain::head(&*house.plain, &house.audit_log()).await.unwrap();
     assert_eq!((checked.records, checked.broken, checked.digest), (30, None, head.digest));
     let middle = records[14].at;
-    let first = chain::first_since(&*house.plain, &house.trail(), middle).await.unwrap();
+    let first = chain::first_since(&*house.plain, &house.audit_log(), middle).await.unwrap();
     assert!(first <= 15 && records[first as usize - 1].at == middle);
     let after = Timestamp::from_micros(head.at.micros() + 1).unwrap();
-    assert_eq!(chain::first_since(&*house.plain, &house.trail(), after).await.unwrap(), 31);
+    assert_eq!(chain::first_since(&*house.plain, &house.audit_log(), after).await.unwrap(), 31);
 }
 
 #[tokio::test]
-async fn a_check_says_where_a_trail_is_broken() {
+async fn a_check_says_where_a_audit_log_is_broken() {
     let house = house();
     for n in 0..5 {
         let after = Some(format!("{{\"n\":{n}}}"));
-        note(&*house.plain, &Trail::Server, &Author::program(), ("refused", "x"), after).await.unwrap();
+        note(&*house.plain, &AuditLog::Server, &Author::program(), ("refused", "x"), after).await.unwrap();
     }
     let item = async |seq| {
-        let key = key::audit_record(&Trail::Server, seq);
+        let key = key::audit_record(&AuditLog::Server, seq);
         house.plain.get(&key).await.unwrap().unwrap()
     };
-    let broken = async || chain::verify(&*house.plain, &Trail::Server, None).await.unwrap().broken;
+    let broken = async || chain::verify(&*house.plain, &AuditLog::Server, None).await.unwrap().broken;
     assert_eq!(broken().await, None);
     let third = item(3).await;
     house.plain.put(third.clone().with("principal", "user:mallory"), Condition::None).await.unwrap();
@@ -185,14 +185,15 @@ async fn a_check_says_where_a_trail_is_broken() {
     house.plain.put(third.clone().with("v", 9), Condition::None).await.unwrap();
     assert_eq!(broken().await.unwrap().0, 3);
     house.plain.put(third, Condition::None).await.unwrap();
-    // A trail that is cut off, deleted, or rewritten as a whole is detected by a known record.
-    let head = chain::head(&*house.plain, &Trail::Server).await.unwrap();
-    let since = async |known| chain::verify(&*house.plain, &Trail::Server, Some(known)).await.unwrap().broken;
+    // An audit log that is cut off, deleted, or rewritten as a whole is detected by a known record.
+    let head = chain::head(&*house.plain, &AuditLog::Server).await.unwrap();
+    let since =
+        async |known| chain::verify(&*house.plain, &AuditLog::Server, Some(known)).await.unwrap().broken;
     assert_eq!(since((head.seq, head.digest)).await, None);
     assert_eq!(since((4, [7; 32])).await.unwrap().0, 4);
     for left in [4, 0] {
         for seq in left + 1..=head.seq {
-            house.plain.delete(&key::audit_record(&Trail::Server, seq), Condition::None).await.unwrap();
+            house.plain.delete(&key::audit_record(&AuditLog::Server, seq), Condition::None).await.unwrap();
         }
         assert_eq!(broken().await, None);
         let (first, said) = since((head.seq, head.digest)).await.unwrap();

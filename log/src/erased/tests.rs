@@ -60,7 +60,7 @@ fn packed(rows: &[Row], is_coded: bool) -> Segment {
     let columns = Columns { rows: rows.len(), columns };
     let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: rows.len() }];
     let segment = Segment::pack(log(Kind::Predictions), 5, Timestamp::default(), parts, &columns).unwrap();
-    Segment { withdrawn: 1, ..segment }
+    Segment { retracted: 1, ..segment }
 }
 
 fn row() -> impl Strategy<Value = Row> {
@@ -75,7 +75,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 proptest! {
     #[test]
-    fn erased_row_keeps_figures_and_other_rows_stay(
+    fn erased_row_keeps_metrics_and_other_rows_stay(
         rows in prop::collection::vec(row(), 1..60),
         keys in prop::collection::btree_set("[a-f]{1,2}", 1..4),
         is_coded: bool,

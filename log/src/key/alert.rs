@@ -55,27 +55,27 @@ pub fn lags(workspace: &Id) -> Key {
     Key::new(judged_partition(workspace), "lag")
 }
 
-/// Crossing of an alert rule on a day; `created_at` tells a rule from a deleted one of the same name.
-pub fn crossing(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> Key {
-    let sk = format!("crossing#{day}/{rule}/{}", created_at.micros());
+/// Transition of an alert rule on a day; `created_at` tells a rule from a deleted one of the same name.
+pub fn transition(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> Key {
+    let sk = format!("transition#{day}/{rule}/{}", created_at.micros());
     Key::new(judged_partition(workspace), sk)
 }
 
-/// Crossings on the days from one to another.
-pub fn crossings(workspace: &Id, from: Day, to: Day) -> KeyRange {
+/// Transitions on the days from one to another.
+pub fn transitions(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: judged_partition(workspace),
-        from: format!("crossing#{from}"),
-        to: format!("crossing#{to}/{END}"),
+        from: format!("transition#{from}"),
+        to: format!("transition#{to}/{END}"),
     }
 }
 
 /// All that ever crossed.
-pub fn all_crossings(workspace: &Id) -> KeyRange {
-    KeyRange::prefix(judged_partition(workspace), "crossing#")
+pub fn all_transitions(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(judged_partition(workspace), "transition#")
 }
 
-/// Delivery of something of a day to a webhook: a crossing, by its rule and when that was created, or a page of a digest
+/// Delivery of something of a day to a webhook: a transition, by its rule and when that was created, or a page of a digest
 /// (`@digest/1`).
 pub fn delivery(workspace: &Id, day: Day, source: &str, webhook: &str) -> Key {
     Key::new(judged_partition(workspace), format!("delivery#{day}/{source}/{webhook}"))
@@ -128,14 +128,14 @@ mod tests {
         let partition = "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/alert";
         assert_eq!(standing(&workspace, "auc-low"), Key::new(partition, "standing#auc-low"));
         assert_eq!(parse_standing("standing#auc-low"), Some("auc-low"));
-        let crossed = crossing(&workspace, day, "auc-low", day.start());
-        assert_eq!(crossed, Key::new(partition, "crossing#2013-06-01/auc-low/1370044800000000"));
+        let rule_transition = transition(&workspace, day, "auc-low", day.start());
+        assert_eq!(rule_transition, Key::new(partition, "transition#2013-06-01/auc-low/1370044800000000"));
         assert_eq!(challenges(&workspace), Key::new(partition, "challenges"));
         assert_eq!(lags(&workspace), Key::new(partition, "lag"));
-        let range = crossings(&workspace, day, day);
-        assert!(range.from <= crossed.sk && crossed.sk <= range.to);
+        let range = transitions(&workspace, day, day);
+        assert!(range.from <= rule_transition.sk && rule_transition.sk <= range.to);
         assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace.clone()));
-        assert_eq!(parse_alert_rules(&crossed), None);
+        assert_eq!(parse_alert_rules(&rule_transition), None);
         for source in ["auc-low/1370044800000000", "@digest/2"] {
             let delivered = delivery(&workspace, day, source, "oncall");
             assert_eq!(delivered, Key::new(partition, format!("delivery#2013-06-01/{source}/oncall")));
@@ -143,10 +143,10 @@ mod tests {
                 assert!(range.from <= delivered.sk && delivered.sk <= range.to);
             }
             assert_eq!(parse_delivery(&delivered), Some((workspace.clone(), "oncall")));
-            let all = all_crossings(&workspace);
-            assert!(all.from <= crossed.sk && crossed.sk <= all.to && delivered.sk > all.to);
+            let all = all_transitions(&workspace);
+            assert!(all.from <= rule_transition.sk && rule_transition.sk <= all.to && delivered.sk > all.to);
         }
-        assert_eq!(parse_delivery(&crossed), None);
+        assert_eq!(parse_delivery(&rule_transition), None);
         let index = ("deliveries".to_owned(), "1370044800000000".to_owned());
         assert_eq!(delivery_index(day.start()), index);
         assert_eq!(deliveries_due(day.start()).to, index.1);

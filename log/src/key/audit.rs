@@ -1,4 +1,4 @@
-//! Keys of the audit trails.
+//! Keys of the audit logs.
 
 use std::{fmt, str::FromStr};
 
@@ -7,19 +7,19 @@ use table::{Key, KeyRange};
 
 use super::MAX_SEQ;
 
-/// Audit trail: the ordered list of changes with their authors.
+/// Audit log: the ordered list of changes with their authors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trail {
-    /// Trail of the server: objects of no workspace, and the creation and deletion of workspaces.
+pub enum AuditLog {
+    /// Audit log of the server: objects of no workspace, and the creation and deletion of workspaces.
     Server,
-    /// Trail of a workspace.
+    /// Audit log of a workspace.
     Workspace(Id),
 }
 
-/// Partition of the trail of the server.
+/// Partition of the audit log of the server.
 const SERVER: &str = "sys/audit";
 
-impl Trail {
+impl AuditLog {
     fn partition(&self) -> String {
         match self {
             Self::Server => SERVER.to_owned(),
@@ -29,7 +29,7 @@ impl Trail {
 }
 
 /// Writes it as people see it: `server`, or the id of the workspace.
-impl fmt::Display for Trail {
+impl fmt::Display for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server => f.write_str("server"),
@@ -38,7 +38,7 @@ impl fmt::Display for Trail {
     }
 }
 
-impl FromStr for Trail {
+impl FromStr for AuditLog {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -47,33 +47,33 @@ impl FromStr for Trail {
             "server" => Ok(Self::Server),
             _ => id(text)
                 .map(Self::Workspace)
-                .ok_or_else(|| Error::invalid(format!("`{text}` is no audit trail"))),
+                .ok_or_else(|| Error::invalid(format!("`{text}` is no audit log"))),
         }
     }
 }
 
-/// Record `seq` of a trail; the first is 1.
-pub fn audit_record(trail: &Trail, seq: u64) -> Key {
-    Key::new(trail.partition(), format!("{seq:010}"))
+/// Record `seq` of an audit log; the first is 1.
+pub fn audit_record(audit_log: &AuditLog, seq: u64) -> Key {
+    Key::new(audit_log.partition(), format!("{seq:010}"))
 }
 
-/// Records of a trail from `first` on.
-pub fn audit_records(trail: &Trail, first: u64) -> KeyRange {
+/// Records of an audit log from `first` on.
+pub fn audit_records(audit_log: &AuditLog, first: u64) -> KeyRange {
     KeyRange {
-        pk: trail.partition(),
-        from: audit_record(trail, first).sk,
-        to: audit_record(trail, MAX_SEQ).sk,
+        pk: audit_log.partition(),
+        from: audit_record(audit_log, first).sk,
+        to: audit_record(audit_log, MAX_SEQ).sk,
     }
 }
 
-/// Parses the trail and the number from a record's key. `None`, when the key is not one of a record.
-pub fn parse_audit_record(key: &Key) -> Option<(Trail, u64)> {
-    let trail = match key.pk.as_str() {
-        SERVER => Trail::Server,
-        pk => Trail::Workspace(Id::parse(pk.strip_prefix("w#")?.strip_suffix("/audit")?).ok()?),
+/// Parses the audit log and the number from a record's key. `None`, when the key is not one of a record.
+pub fn parse_audit_record(key: &Key) -> Option<(AuditLog, u64)> {
+    let audit_log = match key.pk.as_str() {
+        SERVER => AuditLog::Server,
+        pk => AuditLog::Workspace(Id::parse(pk.strip_prefix("w#")?.strip_suffix("/audit")?).ok()?),
     };
     let seq = key.sk.parse().ok().filter(|seq| *seq <= MAX_SEQ)?;
-    (audit_record(&trail, seq) == *key).then_some((trail, seq))
+    (audit_record(&audit_log, seq) == *key).then_some((audit_log, seq))
 }
 
 #[cfg(test)]
@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn golden_strings() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-        let trail = Trail::Workspace(w.clone());
-        assert_eq!(audit_record(&trail, 42).to_string(), format!("w#{w}/audit / 0000000042"));
-        assert_eq!(audit_record(&Trail::Server, 1).to_string(), "sys/audit / 0000000001");
-        for trail in [trail, Trail::Server] {
-            let key = audit_record(&trail, MAX_SEQ);
-            assert_eq!(parse_audit_record(&key), Some((trail.clone(), MAX_SEQ)));
-            let range = audit_records(&trail, 2);
-            assert!(range.pk == key.pk && range.from > audit_record(&trail, 1).sk && range.to >= key.sk);
+        let audit_log = AuditLog::Workspace(w.clone());
+        assert_eq!(audit_record(&audit_log, 42).to_string(), format!("w#{w}/audit / 0000000042"));
+        assert_eq!(audit_record(&AuditLog::Server, 1).to_string(), "sys/audit / 0000000001");
+        for audit_log in [audit_log, AuditLog::Server] {
+            let key = audit_record(&audit_log, MAX_SEQ);
+            assert_eq!(parse_audit_record(&key), Some((audit_log.clone(), MAX_SEQ)));
+            let range = audit_records(&audit_log, 2);
+            assert!(range.pk == key.pk && range.from > audit_record(&audit_log, 1).sk && range.to >= key.sk);
         }
         for sk in ["1", "00000000001", "+000000001", ""] {
             assert_eq!(parse_audit_record(&Key::new("sys/audit", sk)), None, "{sk}");

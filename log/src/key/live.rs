@@ -186,7 +186,7 @@ pub fn follow_index(user: &Id, followed: &Followed) -> (String, String) {
     (FOLLOWS.to_owned(), format!("u#{user}/{}", followed.token()))
 }
 
-/// Partition of `board` that holds the followers of something, by the time at which they came.
+/// Partition of `leaderboard` that holds the followers of something, by the time at which they came.
 pub fn followers(followed: &Followed) -> String {
     format!("{}/followers", followed.token())
 }

@@ -131,7 +131,7 @@ mod tests {
             grant(&scope, &person),
             guard(Some(&root), model, "churn"),
             EntityId::Model(workspace.clone(), other.clone()).key(),
-            audit_record(&Trail::Workspace(workspace.clone()), 1),
+            audit_record(&AuditLog::Workspace(workspace.clone()), 1),
             quota_used(&workspace, day, &user),
             alert_rules(&workspace),
             compacted(&workspace),
@@ -166,7 +166,7 @@ mod tests {
             membership(&person, &other),
             token_of(&person, &other),
             activity(&user, &other),
-            audit_record(&Trail::Server, 1),
+            audit_record(&AuditLog::Server, 1),
             layout(),
             restored_workspace(&workspace),
         ];

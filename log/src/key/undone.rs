@@ -15,13 +15,13 @@ pub enum OfWorkspace {
     /// Ranking of live releases.
     Leaderboard,
     /// Storing of evaluations of days at some ages.
-    Stages,
+    Vintages,
     /// Judgement of its alert rules.
     Alerts,
     /// Making of filters of the keys of days.
     KeyFilters,
-    /// Search for the predictions that pending outcomes judge.
-    Pending,
+    /// Search for the predictions that unmatched outcomes judge.
+    Unmatched,
     /// Appending of decided answers of reviewers.
     Answers,
     /// Comparison of live releases with those that predict beside them.
@@ -40,10 +40,10 @@ impl OfWorkspace {
         Self::Sweep,
         Self::Expiry,
         Self::Leaderboard,
-        Self::Stages,
+        Self::Vintages,
         Self::Alerts,
         Self::KeyFilters,
-        Self::Pending,
+        Self::Unmatched,
         Self::Answers,
         Self::Challenges,
         Self::Digests,
@@ -57,10 +57,10 @@ impl OfWorkspace {
             Self::Sweep => "sweep",
             Self::Expiry => "expiry",
             Self::Leaderboard => "leaderboard",
-            Self::Stages => "stages",
+            Self::Vintages => "vintages",
             Self::Alerts => "alerts",
             Self::KeyFilters => "keys",
-            Self::Pending => "pending",
+            Self::Unmatched => "unmatched",
             Self::Answers => "answers",
             Self::Challenges => "challenges",
             Self::Digests => "digests",

@@ -47,7 +47,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
 
 /// The logs of a day that are written again together.
 pub(super) fn left_of(log: &LogId) -> LeftOfErasure {
-    LeftOfErasure { day: log.day, is_pending: log.kind == Kind::Pending }
+    LeftOfErasure { day: log.day, is_unmatched: log.kind == Kind::Unmatched }
 }
 
 /// Reads all segments that may have keys of an erasure.

@@ -9,13 +9,13 @@
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
 //! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
 //!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Rollups at
-//!    ages of their days are made again, and where values went as well, evaluations at ages (`staged.rs`).
+//!    ages of their days are made again, and where values went as well, evaluations at ages (`vintage.rs`).
 //! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
 
 mod look;
 mod rewrite;
 pub(crate) mod run;
-mod staged;
+mod vintage;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -142,8 +142,8 @@ impl Carrying<'_> {
     }
 
     async fn rewrite(&self, mut erasure: Erasure) -> Result<()> {
-        // Pending outcomes first, then what they may judge.
-        let next = erasure.left.iter().max_by_key(|left| (left.is_pending, left.day)).copied();
+        // Unmatched outcomes first, then what they may judge.
+        let next = erasure.left.iter().max_by_key(|left| (left.is_unmatched, left.day)).copied();
         if let Some(left) = next {
             return Box::pin(rewrite::rewrite(self.table, self.catalog, &mut erasure, left)).await;
         }
@@ -171,9 +171,9 @@ impl Carrying<'_> {
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
             if erasure.with_values {
-                Box::pin(staged::evaluations_again(self.table, &erasure.workspace)).await?;
+                Box::pin(vintage::evaluations_again(self.table, &erasure.workspace)).await?;
             }
-            Box::pin(staged::rollups_again(self.table, &erasure.workspace)).await?;
+            Box::pin(vintage::rollups_again(self.table, &erasure.workspace)).await?;
         }
         erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
         erasure.touched.clear();

@@ -1,5 +1,5 @@
 //! Tasks of a sweep for each workspace beside the days that it finds: counters, evaluations at their ages, filters of keys,
-//! pending outcomes, answers of reviewers, comparisons of live releases, expiry. Failures are recorded as undone.
+//! unmatched outcomes, answers of reviewers, comparisons of live releases, expiry. Failures are recorded as undone.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::{
     expire::expire,
     key_filters,
     lock::lock,
-    pending::{self, Resolved},
     shared::Shared,
-    stages::{self, Made},
+    unmatched::{self, Resolved},
+    vintages::{self, Made},
 };
 
 /// Number of days before today that count as the latest.
@@ -24,12 +24,12 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 impl Shared {
     /// Stores evaluations and rollups at the ages that days have reached.
-    pub(super) async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
-        let making = stages::make(&*self.table, workspace, older, self.now());
-        let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
-        let Made { stages, rollups, waiting } = made;
+    pub(super) async fn keep_vintages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
+        let making = vintages::make(&*self.table, workspace, older, self.now());
+        let made = self.noted(workspace, OfWorkspace::Vintages, making).await?.unwrap_or_default();
+        let Made { vintages, rollups, waiting } = made;
         if made != Made::default() {
-            tracing::debug!(%workspace, stages, rollups, waiting, "kept evaluations and rollups of days at their ages");
+            tracing::debug!(%workspace, vintages, rollups, waiting, "kept evaluations and rollups of days at their ages");
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Shared {
     }
 
     /// Finds the predictions judged by outcomes that name none.
-    pub(crate) async fn resolve_pending(
+    pub(crate) async fn resolve_unmatched(
         &self,
         workspace: &Id,
         (is_whole, expires): (bool, bool),
@@ -72,12 +72,12 @@ impl Shared {
         let first = (!is_whole).then(|| self.first_latest());
         let (table, days) = (&*self.table, (first, older));
         let now = (self.now(), expires);
-        let resolving = pending::resolve_within(table, &self.catalog, &**append, workspace, days, now);
-        if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
+        let resolving = unmatched::resolve_within(table, &self.catalog, &**append, workspace, days, now);
+        if let Some(resolved) = self.noted(workspace, OfWorkspace::Unmatched, resolving).await? {
             let Resolved { found, expired, refused, waiting } = resolved;
-            lock(&self.stats.pending).insert(workspace.clone(), waiting);
+            lock(&self.stats.unmatched).insert(workspace.clone(), waiting);
             if found + expired + refused > 0 {
-                tracing::info!(%workspace, found, expired, refused, waiting, "looked for the predictions of pending outcomes");
+                tracing::info!(%workspace, found, expired, refused, waiting, "looked for the predictions of unmatched outcomes");
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use event::{
     Column, Columns, Id, Kind, Result, Timestamp,
-    fields::{REASON, WITHDRAWN},
+    fields::{REASON, RETRACTED},
 };
 use log::{
     audit::Author,
@@ -23,8 +23,8 @@ use crate::Query;
 /// First word of the action of an append; its kind follows.
 const APPEND: &str = "append";
 
-/// First word of the action of a withdrawal of events; their kind follows.
-const WITHDRAW: &str = "withdraw";
+/// First word of the action of a retraction of events; their kind follows.
+const RETRACT: &str = "retract";
 
 /// First word of the action of a release event; the name of the event's own action follows.
 const RELEASE: &str = "release";
@@ -60,7 +60,7 @@ impl Query {
         let is_release = log.kind == Kind::Releases;
         let is_wanted = match is_release {
             true => request.may_want(RELEASE),
-            false => request.may_want(APPEND) || request.may_want(WITHDRAW),
+            false => request.may_want(APPEND) || request.may_want(RETRACT),
         };
         if !is_wanted {
             return Ok(());
@@ -80,8 +80,8 @@ impl Query {
                     true => add_releases(&segment, request, page)?,
                     false => add_batches(&segment, request, page)?,
                 }
-                if segment.withdrawn > 0 && request.may_want(WITHDRAW) {
-                    self.withdrawals(&segment, request, page).await?;
+                if segment.retracted > 0 && request.may_want(RETRACT) {
+                    self.retractions(&segment, request, page).await?;
                 }
             }
         }
@@ -90,17 +90,17 @@ impl Query {
 }
 
 impl Query {
-    /// Adds a row for each withdrawal in a segment. An unreadable segment adds none; its append has a row all the same.
-    async fn withdrawals(&self, segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
+    /// Adds a row for each retraction in a segment. An unreadable segment adds none; its append has a row all the same.
+    async fn retractions(&self, segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let item = self.table.get(&key::segment(&segment.log, segment.seq)).await?;
         let Some(segment) = item.map(Segment::from_item).transpose()? else { return Ok(()) };
-        let is_told = |name: &str| name == WITHDRAWN || name == KEY || OF_WITHDRAWALS.contains(&name);
+        let is_told = |name: &str| name == RETRACTED || name == KEY || OF_RETRACTIONS.contains(&name);
         let Ok(columns) = segment.unpack(is_told) else { return Ok(()) };
-        let action = format!("{WITHDRAW}.{}", segment.log.kind.name());
-        let shown = if request.tells_events { &OF_WITHDRAWALS[..] } else { &[] };
+        let action = format!("{RETRACT}.{}", segment.log.kind.name());
+        let shown = if request.tells_events { &OF_RETRACTIONS[..] } else { &[] };
         each_event(&segment, &columns, |(at, row), batch, author| {
             let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
-            if text(WITHDRAWN).is_none() {
+            if text(RETRACTED).is_none() {
                 return;
             }
             let after = told(&columns, row, shown.iter().copied());
@@ -170,8 +170,8 @@ fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
 /// The field with the key of an event.
 const KEY: &str = "key";
 
-/// The fields of a withdrawal that identify the withdrawn event and give the reason.
-const OF_WITHDRAWALS: [&str; 4] = ["release", "predicted_at", "observed_at", REASON];
+/// The fields of a retraction that identify the retracted event and give the reason.
+const OF_RETRACTIONS: [&str; 4] = ["release", "predicted_at", "observed_at", REASON];
 
 /// The fields of release events that have columns of their own in the audit.
 const TOLD_ELSEWHERE: [&str; 2] = ["release", "action"];

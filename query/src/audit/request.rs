@@ -1,4 +1,4 @@
-//! The request for a page of an audit trail.
+//! The request for a page of an audit log.
 
 use event::{Day, Error, Result, Timestamp, Window};
 
@@ -32,7 +32,7 @@ pub struct AuditWords<'a> {
 /// The place of a row among all rows: its time, and its name among the rows of that time.
 pub(super) type Place = (i64, String);
 
-/// A request for a page of an audit trail.
+/// A request for a page of an audit log.
 #[derive(Clone, Debug)]
 pub struct AuditRequest {
     pub(super) window: Window,
@@ -40,7 +40,7 @@ pub struct AuditRequest {
     pub(super) after: Option<Place>,
     /// True if the newest rows come first.
     pub(super) newest: bool,
-    /// True if the keys of withdrawn events and the reasons are shown.
+    /// True if the keys of retracted events and the reasons are shown.
     pub(super) tells_events: bool,
     principal: Option<String>,
     action: Option<String>,
@@ -71,7 +71,7 @@ impl AuditRequest {
         })
     }
 
-    /// Hides the keys and reasons of withdrawn events; the withdrawals themselves are still shown.
+    /// Hides the keys and reasons of retracted events; the retractions themselves are still shown.
     #[must_use]
     pub fn without_events(self) -> Self {
         Self { tells_events: false, ..self }

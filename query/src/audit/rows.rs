@@ -1,4 +1,4 @@
-//! The rows of a page of an audit trail, and their columns.
+//! The rows of a page of an audit log, and their columns.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 

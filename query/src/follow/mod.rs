@@ -1,7 +1,7 @@
-//! Following a log: first stored events, then new ones. Each answer holds some segments, whole, and names the cut up to which
-//! everything has been answered; the next request continues from that cut.
+//! Following a log: first stored events, then new ones. Each answer holds some segments, whole, and names the read version up to which
+//! everything has been answered; the next request continues from that read version.
 //!
-//! So a follower sees every event at least once, and again if it did not note the cut. Events of a day come in the order of their
+//! So a follower sees every event at least once, and again if it did not note the read version. Events of a day come in the order of their
 //! logs, so those of a key come in their order. Warnings name the data that will never come: segments that an operator skipped or
 //! that cannot be read, and days that expired before they were read.
 
@@ -11,7 +11,7 @@ mod watch;
 use std::time::Duration;
 
 use event::{Day, Error, Id, Kind, Result};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use tokio::time::Instant;
 
 pub(crate) use self::watch::Watches;
@@ -42,8 +42,8 @@ pub struct Follow {
     kind: Kind,
     /// Only days from this one on.
     from: Day,
-    /// Only events that are not in this cut.
-    after: Option<Cut>,
+    /// Only events that are not in this read version.
+    after: Option<ReadVersion>,
     /// Time to wait for events if there are none.
     wait: Duration,
     /// Approximate maximum number of rows of an answer.
@@ -55,9 +55,9 @@ pub struct Follow {
 pub struct FollowWords<'a> {
     /// The events and their columns: `release`, `columns`, `filter`, `tag`, `key` and `sample`.
     pub words: Words<'a>,
-    /// The first day; by default the first of all, or that of the cut.
+    /// The first day; by default the first of all, or that of the read version.
     pub from: Option<&'a str>,
-    /// The cut of the answer before.
+    /// The read version of the answer before.
     pub after: Option<&'a str>,
     /// Seconds to wait for events if there are none; none by default.
     pub wait: Option<&'a str>,
@@ -68,7 +68,7 @@ pub struct FollowWords<'a> {
 /// Some events of a followed log.
 #[derive(Debug)]
 pub struct Followed {
-    /// The rows, and the cut up to which everything has been answered.
+    /// The rows, and the read version up to which everything has been answered.
     pub answer: Answer,
     /// Number of segments that follow, as far as is known.
     pub behind: u64,
@@ -83,7 +83,8 @@ impl Follow {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let from =
             words.from.map(|day| day.parse::<Day>().map_err(|error| named("from", error))).transpose()?;
-        let after = words.after.map(str::parse::<Cut>).transpose().map_err(|error| named("after", error))?;
+        let after =
+            words.after.map(str::parse::<ReadVersion>).transpose().map_err(|error| named("after", error))?;
         let wait = within("wait", words.wait, 0, MAX_WAIT_SECONDS as usize)?.unwrap_or_default();
         let rows = within("limit", words.limit, 1, MAX_ROWS)?.unwrap_or(DEFAULT_ROWS);
         let day = Day::FIRST.to_string();
@@ -93,15 +94,15 @@ impl Follow {
         Ok(Self { request, kind, from, after, wait: Duration::from_secs(wait as u64), rows })
     }
 
-    /// Continues behind a cut.
+    /// Continues behind a read version.
     #[must_use]
-    pub fn after(self, cut: Cut) -> Self {
-        Self { after: Some(cut), ..self }
+    pub fn after(self, read_version: ReadVersion) -> Self {
+        Self { after: Some(read_version), ..self }
     }
 
-    /// Returns true if a cut has other heads than the cut to continue from, or there is no such cut.
-    pub fn is_before(&self, cut: &Cut) -> bool {
-        self.after.as_ref().is_none_or(|after| after.heads != cut.heads)
+    /// Returns true if a read version has other heads than the cut to continue from, or there is no such read version.
+    pub fn is_before(&self, read_version: &ReadVersion) -> bool {
+        self.after.as_ref().is_none_or(|after| after.heads != read_version.heads)
     }
 
     /// Returns the kind of events followed.
@@ -110,21 +111,27 @@ impl Follow {
     }
 
     /// Returns the cut to continue from.
-    fn begin(&self, workspace: &Id) -> Result<Cut> {
-        let Some(after) = &self.after else { return Ok(Cut::begin(workspace, self.kind, self.from)) };
+    fn begin(&self, workspace: &Id) -> Result<ReadVersion> {
+        let Some(after) = &self.after else { return Ok(ReadVersion::begin(workspace, self.kind, self.from)) };
         if after.workspace != *workspace {
-            return Err(Error::invalid(format!("after: the cut is of the workspace {}", after.workspace)));
+            return Err(Error::invalid(format!(
+                "after: the read version is of the workspace {}",
+                after.workspace
+            )));
         }
         if after.kinds != [self.kind].into() {
-            return Err(Error::invalid(format!("after: the cut is not of {} alone", self.kind.name())));
+            return Err(Error::invalid(format!(
+                "after: the read version is not of {} alone",
+                self.kind.name()
+            )));
         }
-        let mut cut = after.clone();
-        if self.from > cut.window.from() {
-            cut.heads.retain(|log, _| log.day >= self.from);
-            cut.left_out.retain(|(log, _)| log.day >= self.from);
-            cut.window = event::Window::of(self.from).until(cut.window.to());
+        let mut read_version = after.clone();
+        if self.from > read_version.window.from() {
+            read_version.heads.retain(|log, _| log.day >= self.from);
+            read_version.left_out.retain(|(log, _)| log.day >= self.from);
+            read_version.window = event::Window::of(self.from).until(read_version.window.to());
         }
-        Ok(cut)
+        Ok(read_version)
     }
 }
 
@@ -141,21 +148,21 @@ impl Query {
     /// Returns the next events of a followed log, as soon as there are some.
     ///
     /// # Errors
-    /// `Invalid`, if it names a column or a release that does not exist, or a cut of something else; `TooLarge` and
+    /// `Invalid`, if it names a column or a release that does not exist, or a read version of something else; `TooLarge` and
     /// `Unavailable`, if it takes too much of the bounds; errors of the table.
     pub async fn follow(&self, workspace: &Id, follow: &Follow) -> Result<Followed> {
         let until = Instant::now() + follow.wait;
         self.check_release(workspace, &follow.request).await?;
         let wanted = self.wanted(follow.kind, &follow.request).await?;
         events::check(&wanted)?;
-        let cut = follow.begin(workspace)?;
+        let read_version = follow.begin(workspace)?;
         let watch = self.watches.over(&self.table, &self.clock, workspace, follow.kind).await?;
-        let mut has_looked = self.check_there(&watch, &cut).await?;
+        let mut has_looked = self.check_there(&watch, &read_version).await?;
         let mut news = watch.news();
-        let mut stays = Page::nothing(&cut);
+        let mut stays = Page::nothing(&read_version);
         loop {
             news.mark_unchanged();
-            let page = self.read_after(&watch, &cut, &wanted, follow.rows).await?;
+            let page = self.read_after(&watch, &read_version, &wanted, follow.rows).await?;
             if page.is_news {
                 return self.followed(&watch, &wanted, page).await;
             }
@@ -176,14 +183,16 @@ impl Query {
         }
     }
 
-    /// Continues from the stored cut of a consumer, if there is one.
+    /// Continues from the stored read version of a consumer, if there is one.
     ///
     /// # Errors
     /// `Conflict`, if the consumer follows another kind; errors of the table.
     pub async fn of_consumer(&self, workspace: &Id, name: &str, follow: Follow) -> Result<Follow> {
         match self.catalog.consumer(workspace, name).await? {
             None => Ok(follow),
-            Some(consumer) if consumer.cut.kinds == [follow.kind].into() => Ok(follow.after(consumer.cut)),
+            Some(consumer) if consumer.read_version.kinds == [follow.kind].into() => {
+                Ok(follow.after(consumer.read_version))
+            }
             Some(consumer) => {
                 let kind = consumer.kind().map_or("something else", Kind::name);
                 Err(Error::conflict(format!("the consumer `{name}` follows {kind}")))
@@ -211,17 +220,17 @@ impl Query {
         self.watches.closed().await;
     }
 
-    /// Refuses a cut that is ahead of the table. Returns true if all days were looked at for that.
-    async fn check_there(&self, watch: &Watch, cut: &Cut) -> Result<bool> {
-        if watch.ahead(&cut.heads).is_none() {
+    /// Refuses a read version that is ahead of the table. Returns true if all days were looked at for that.
+    async fn check_there(&self, watch: &Watch, read_version: &ReadVersion) -> Result<bool> {
+        if watch.ahead(&read_version.heads).is_none() {
             return Ok(false);
         }
         // Another process may have appended the segment.
         watch.look_at_all().await?;
-        match watch.ahead(&cut.heads) {
+        match watch.ahead(&read_version.heads) {
             None => Ok(true),
             Some((log, seq)) => Err(Error::invalid(format!(
-                "after: the cut names the segment {}/{}/{seq}, which is not there; is it of another table, or was the table set back?",
+                "after: the read version names the segment {}/{}/{seq}, which is not there; is it of another table, or was the table set back?",
                 log.day,
                 log.name()
             ))),
@@ -229,11 +238,11 @@ impl Query {
     }
 
     async fn followed(&self, watch: &Watch, wanted: &Wanted, page: Page) -> Result<Followed> {
-        let Page { frame, cut, warnings, held, began, .. } = page;
+        let Page { frame, read_version, warnings, held, began, .. } = page;
         let held = match held {
             Some(held) => held,
             None => {
-                let (turn, hold) = self.budget.enter(Some(&cut.workspace)).await?;
+                let (turn, hold) = self.budget.enter(Some(&read_version.workspace)).await?;
                 Held { wanted: hold.wanted(), hold, turn: Some(turn) }
             }
         };
@@ -245,9 +254,9 @@ impl Query {
                 events::no_rows(wanted.kind, &names.unwrap_or_else(all))?
             }
         };
-        let behind = watch.behind(&cut.heads, cut.window.from(), cut.as_of);
-        let behind = behind.segments(&cut.heads);
+        let behind = watch.behind(&read_version.heads, read_version.window.from(), read_version.as_of);
+        let behind = behind.segments(&read_version.heads);
         let answer = self.answer(NAME, began, frame, (None, None), held).await?;
-        Ok(Followed { answer: Answer { cut: Some(cut), warnings, ..answer }, behind })
+        Ok(Followed { answer: Answer { read_version: Some(read_version), warnings, ..answer }, behind })
     }
 }

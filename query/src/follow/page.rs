@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use event::{Error, Result, Window};
 use log::{
-    cut::Cut,
     expired::Expired,
     key::{self, LogId},
+    read_version::ReadVersion,
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
     walk::{Admitted, Note},
@@ -37,10 +37,10 @@ const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Page {
     /// The rows, if there are any.
     pub(super) frame: Option<DataFrame>,
-    /// The cut up to which everything has been answered.
-    pub(super) cut: Cut,
+    /// The read version up to which everything has been answered.
+    pub(super) read_version: ReadVersion,
     pub(super) warnings: Vec<String>,
-    /// True if it goes beyond the cut that it began with.
+    /// True if it goes beyond the read version that it began with.
     pub(super) is_news: bool,
     pub(super) held: Option<Held>,
     pub(super) began: Instant,
@@ -73,20 +73,20 @@ impl Filling {
 
 impl Page {
     /// Builds an empty page.
-    pub(super) fn nothing(cut: &Cut) -> Self {
-        let (cut, began) = (cut.clone(), Instant::now());
-        Self { frame: None, cut, warnings: Vec::new(), is_news: false, held: None, began }
+    pub(super) fn nothing(read_version: &ReadVersion) -> Self {
+        let (read_version, began) = (read_version.clone(), Instant::now());
+        Self { frame: None, read_version, warnings: Vec::new(), is_news: false, held: None, began }
     }
 
     /// Takes over the result of reading some logs.
     fn take(&mut self, reading: &Reading) {
-        let (read, warnings) = reading.cut();
+        let (read, warnings) = reading.read_version();
         self.is_news |= !read.heads.is_empty();
         for (log, seq) in read.heads {
-            self.cut.window = self.cut.window.until(log.day);
-            self.cut.heads.insert(log, seq);
+            self.read_version.window = self.read_version.window.until(log.day);
+            self.read_version.heads.insert(log, seq);
         }
-        self.cut.left_out.extend(read.left_out);
+        self.read_version.left_out.extend(read.left_out);
         self.warnings.extend(warnings);
     }
 
@@ -97,10 +97,12 @@ impl Page {
         for mark in marks {
             let mut missed = 0;
             for (name, seq) in &mark.heads {
-                let log = scan::log_named(&self.cut.workspace, mark.day, name);
-                let Some(log) = log.filter(|log| self.cut.kinds.contains(&log.kind)) else { continue };
-                self.cut.window = self.cut.window.until(mark.day);
-                let read = self.cut.heads.entry(log).or_default();
+                let log = scan::log_named(&self.read_version.workspace, mark.day, name);
+                let Some(log) = log.filter(|log| self.read_version.kinds.contains(&log.kind)) else {
+                    continue;
+                };
+                self.read_version.window = self.read_version.window.until(mark.day);
+                let read = self.read_version.heads.entry(log).or_default();
                 missed += seq.saturating_sub(*read);
                 *read = (*seq).max(*read);
             }
@@ -120,18 +122,18 @@ impl Page {
 }
 
 impl Query {
-    /// Reads about `rows` rows behind a cut, as far as they exist.
+    /// Reads about `rows` rows behind a read version, as far as they exist.
     pub(super) async fn read_after(
         &self,
         watch: &Watch,
-        cut: &Cut,
+        read_version: &ReadVersion,
         wanted: &Wanted,
         rows: usize,
     ) -> Result<Page> {
-        let behind = watch.behind(&cut.heads, cut.window.from(), cut.as_of);
-        let mut page = Page::nothing(cut);
+        let behind = watch.behind(&read_version.heads, read_version.window.from(), read_version.as_of);
+        let mut page = Page::nothing(read_version);
         if !behind.logs.is_empty() {
-            let (turn, hold) = self.budget.enter(Some(&page.cut.workspace)).await?;
+            let (turn, hold) = self.budget.enter(Some(&page.read_version.workspace)).await?;
             let mut filling = Filling { segments: Vec::new(), rows, bytes: MAX_READ_BYTES };
             let logs: Vec<LogId> = behind.logs.into_keys().collect();
             for logs in logs.chunks(LOGS_AT_ONCE) {
@@ -145,8 +147,8 @@ impl Query {
         }
         page.tell_expired(&behind.expired);
         let closed = self.now().min(behind.looked_at).plus_seconds(-CLOSED_AFTER_SECONDS);
-        page.cut.as_of = page.cut.as_of.max(closed);
-        watch.without_expired(&mut page.cut);
+        page.read_version.as_of = page.read_version.as_of.max(closed);
+        watch.without_expired(&mut page.read_version);
         Ok(page)
     }
 
@@ -161,15 +163,15 @@ impl Query {
     ) -> Result<()> {
         let (Some(first), Some(last)) = (logs.first(), logs.last()) else { return Ok(()) };
         let window = Window::new(first.day, last.day)?;
-        let point = Point { window, as_of: None, cut: None, is_raw: true };
-        let workspace = &page.cut.workspace;
+        let point = Point { window, as_of: None, read_version: None, is_raw: true };
+        let workspace = &page.read_version.workspace;
         let kept = self.kept(workspace, &point).await?;
         let reading = self.reading(workspace, &point, kept, hold).await?;
         let filter = wanted.filter();
         for log in logs {
             // Nothing is read of a day beyond retention; its mark as expired gives a warning.
             if reading.is_kept(log.day, log.kind) {
-                let read = page.cut.heads.get(log).copied().unwrap_or_default();
+                let read = page.read_version.heads.get(log).copied().unwrap_or_default();
                 read_log(&reading, &filter, log, read, filling).await?;
             }
             if filling.is_full() {

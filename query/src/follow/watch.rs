@@ -11,10 +11,10 @@ use std::{
 use event::{Clock, Day, Id, Kind, Result, Timestamp};
 use log::{
     bell::{Bell, Ear},
-    cut::Cut,
     expired::{self, Expired},
     key::LogId,
     known::Known,
+    read_version::ReadVersion,
     walk::Heads,
 };
 use table::Table;
@@ -257,14 +257,14 @@ impl Watch {
         }
     }
 
-    /// Takes the days out of a cut that expired before it was made: warnings named their unread segments by then.
-    pub(crate) fn without_expired(&self, cut: &mut Cut) {
+    /// Takes the days out of a read version that expired before it was made: warnings named their unread segments by then.
+    pub(crate) fn without_expired(&self, read_version: &mut ReadVersion) {
         let seen = lock(&self.seen);
-        let told = seen.expired.iter().filter(|mark| mark.at <= cut.as_of);
+        let told = seen.expired.iter().filter(|mark| mark.at <= read_version.as_of);
         let days: BTreeSet<Day> = told.map(|mark| mark.day).collect();
         if !days.is_empty() {
-            cut.heads.retain(|log, _| !days.contains(&log.day));
-            cut.left_out.retain(|(log, _)| !days.contains(&log.day));
+            read_version.heads.retain(|log, _| !days.contains(&log.day));
+            read_version.left_out.retain(|(log, _)| !days.contains(&log.day));
         }
     }
 

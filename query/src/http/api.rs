@@ -111,9 +111,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     if what.has_history() {
         let says = "Only what had been appended by this instant, or by the beginning of this day. An instant that is not closed yet is answered as of the last closed one; the header `Almanac-As-Of` says which.";
         parameters.push(parameter("as-of", schema::any_of([schema::time().into(), day()]), None, says));
-        let says = "Only what an earlier answer was read from: what its header `Almanac-Cut` said. The answer is the same to the byte, whatever was appended since. It takes the place of `as-of`.";
+        let says = "Only what an earlier answer was read from: what its header `Almanac-Read-Version` said. The answer is the same to the byte, whatever was appended since. It takes the place of `as-of`.";
         parameters.push(parameter(
-            "cut",
+            "read_version",
             schema::string().pattern(Some("^[A-Za-z0-9_-]+$")).into(),
             None,
             says,
@@ -146,10 +146,12 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     }
     parameters.extend(what.takes(CHANGE).then(change));
     let formats = Format::ALL.map(Format::name).into_iter();
-    let formats: Vec<&str> = formats.chain(what.has_history().then_some(said::CUT_FORMAT)).collect();
+    let formats: Vec<&str> = formats.chain(what.has_history().then_some(said::READ_VERSION_FORMAT)).collect();
     let format = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
     let says = match what.has_history() {
-        true => "The format of the answer; `cut` answers no rows, but the cut as text, however long it is.",
+        true => {
+            "The format of the answer; `read_version` answers no rows, but the read version as text, however long it is."
+        }
         false => "The format of the answer.",
     };
     parameters.push(parameter("format", format.into(), None, says));
@@ -210,7 +212,7 @@ fn of_rows(what: What, kind: Kind) -> Vec<ParameterBuilder> {
     parameters.push(parameter("limit", limit.into(), &says));
     if is_paged(what) {
         let says = format!(
-            "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the cut of the first one, whatever is appended meanwhile."
+            "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the read version of the first one, whatever is appended meanwhile."
         );
         let after = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
         parameters.push(parameter("after", after.into(), &says));
@@ -231,21 +233,21 @@ fn release(what: What) -> ParameterBuilder {
 
 /// The parameters that only evaluations have, and what is made of them.
 fn of_evaluations() -> [ParameterBuilder; 11] {
-    let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The figures are computed from the events.";
+    let says = "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The metrics are computed from the events.";
     let number = ObjectBuilder::new().schema_type(Type::Number);
     let threshold = web::parameter(ParameterIn::Query, "threshold", number, says);
-    let says = "What a prediction of a binary task gains (tp, tn) and costs (fp, fn), whatever the definition of its release says; what is not named is 0. The figures are computed from the events.";
+    let says = "What a prediction of a binary task gains (tp, tn) and costs (fp, fn), whatever the definition of its release says; what is not named is 0. The metrics are computed from the events.";
     let costs = web::parameter(ParameterIn::Query, "costs", catalog::http::costs(), says);
-    let says = "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Figures of anything but a day are computed from the events.";
+    let says = "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Metrics of anything but a day are computed from the events.";
     let periods = schema::one_of(Period::NAMED.map(|(name, _)| name)).default(Some(json!("day")));
     let period = web::parameter(ParameterIn::Query, GROUP_BY, periods, says);
     let says = "What precision, recall, F1, specificity and the means of classes say where they divide by zero (`zero_division` of scikit-learn; `null` is its `nan`).";
     let values = schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null")));
     let zero_division = web::parameter(ParameterIn::Query, "zero-division", values, says);
-    let says = "Say how sure each figure is: from how many predictions it is, and its 95% interval. Computed from the events; `columns` that name one of these columns ask for it too.";
+    let says = "Say how sure each metric is: from how many predictions it is, and its 95% interval. Computed from the events; `columns` that name one of these columns ask for it too.";
     let interval = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
     let interval = web::parameter(ParameterIn::Query, "interval", interval, says);
-    let says = "Of what each row is, with commas between: of a release (the default) or a model, and within it of each value of a tag or each bin of a feature. Values beyond the 256 most frequent of the window are `(others)`, no value is `(none)`. The figures are computed from the events.";
+    let says = "Of what each row is, with commas between: of a release (the default) or a model, and within it of each value of a tag or each bin of a feature. Values beyond the 256 most frequent of the window are `(others)`, no value is `(none)`. The metrics are computed from the events.";
     let names = schema::one_of([breakdown::RELEASE, breakdown::MODEL]).into();
     let columns = breakdown::families().map(|family| schema::string().pattern(Some(family.pattern())).into());
     let by = schema::array(schema::any_of(std::iter::once(names).chain(columns)));
@@ -254,7 +256,7 @@ fn of_evaluations() -> [ParameterBuilder; 11] {
     let says = "The bins of features: how many, which begin at quantiles of the window (10 by default, and the same for all its days and releases), or the numbers at which they begin, with commas between.";
     let bins = schema::string().pattern(Some("^-?[0-9]"));
     let bins = web::parameter(ParameterIn::Query, "bins", bins, says);
-    let says = "The time zone in which hours, days, weeks and months begin, such as `Europe/Berlin`; UTC by default. Then `from`, `to` and `day` are days of that place, and the figures are computed from the events.";
+    let says = "The time zone in which hours, days, weeks and months begin, such as `Europe/Berlin`; UTC by default. Then `from`, `to` and `day` are days of that place, and the metrics are computed from the events.";
     let zone = web::parameter(ParameterIn::Query, "time-zone", schema::string(), says);
     let says = "Judge only predictions of releases that were live in this environment when they predicted. The rows are of models, whichever release was live, unless `by` or `release` says otherwise. Computed from the events.";
     let environment = web::parameter(ParameterIn::Query, "environment", schema::name(), says);

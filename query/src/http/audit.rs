@@ -1,4 +1,4 @@
-//! The audit trails over HTTP.
+//! The audit logs over HTTP.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Result, Right};
-use log::key::{EntityKind, Trail, parse_id};
+use log::key::{AuditLog, EntityKind, parse_id};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
@@ -37,7 +37,7 @@ const MAIN: [&str; 7] = ["at", "principal", "action", "object", "name", "day", "
 /// What the document calls a row.
 const ROW: &str = "Row.audit";
 
-/// The routes of the trails of workspaces and of that of the server.
+/// The routes of the audit logs of workspaces and of that of the server.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let operation = Operation::get("/v1/workspaces/{category}/{name}/audit", "audit");
     let operation = described(operation, "Show who changed what in a workspace");
@@ -103,14 +103,14 @@ async fn of_workspace(
         let request = if asker.is_of_some_kinds { request.without_events() } else { request };
         let id = match query.catalog().workspace(&workspace).await {
             Ok(workspace) => workspace.id().clone(),
-            // A deleted workspace keeps its trail, by its id.
+            // A deleted workspace keeps its audit log, by its id.
             Err(missing) => match parse_id(&workspace) {
-                Some((None | Some(EntityKind::Workspace), id)) if query.has_trail(&id).await? => id,
+                Some((None | Some(EntityKind::Workspace), id)) if query.has_audit_log(&id).await? => id,
                 _ => return Err(missing.into()),
             },
         };
         context.workspace = Some(id.clone());
-        page(&query, &Trail::Workspace(id), &asked, &request).await
+        page(&query, &AuditLog::Workspace(id), &asked, &request).await
     };
     let answer = answer.await;
     context.with(answer)
@@ -119,7 +119,7 @@ async fn of_workspace(
 async fn of_server(State(query): State<Arc<Query>>, parameters: Asked<Parameters>) -> Response {
     let answer = async {
         let asked = asked(parameters)?;
-        page(&query, &Trail::Server, &asked, &asked.request(&query)?).await
+        page(&query, &AuditLog::Server, &asked, &asked.request(&query)?).await
     };
     RequestContext::kind(NAME).with(answer.await)
 }
@@ -141,12 +141,12 @@ impl Parameters {
 
 async fn page(
     query: &Query,
-    trail: &Trail,
+    audit_log: &AuditLog,
     asked: &Parameters,
     request: &AuditRequest,
 ) -> Result<Response, Problem> {
     let format = Format::parse(asked.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
-    let (answer, next) = query.audit(trail, request).await?;
+    let (answer, next) = query.audit(audit_log, request).await?;
     let answer = if format == Format::Table { answer.only(&MAIN)? } else { answer };
     let body = HeldBody(answer.write(format).await?);
     let mut headers: HeaderMap = next.map(said::next).into_iter().collect();

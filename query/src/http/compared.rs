@@ -9,7 +9,7 @@ use web::{
 
 use super::{
     api::{GROUP_BY, parameter},
-    board,
+    leaderboard,
 };
 use crate::{challengers, head_to_head::AGAINST, request::What, segments};
 
@@ -53,12 +53,16 @@ fn after_prediction() -> ParameterBuilder {
 
 /// How segments are asked for.
 fn of_segments() -> [ParameterBuilder; 2] {
-    let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
-    let figure =
-        parameter(segments::FIGURE, board::figures_that(|figure| !figure.is_sum()), Some("accuracy"), says);
+    let says = "The metric by which they are ranked; by default the primary metric of the workspace.";
+    let metric = parameter(
+        segments::METRIC,
+        leaderboard::metrics_that(|metric| !metric.is_sum()),
+        Some("accuracy"),
+        says,
+    );
     let says = "Also rank segments of two splits each. They are computed from the events.";
     let pairs = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
-    [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
+    [metric, parameter(segments::PAIRS, pairs.into(), None, says)]
 }
 
 /// What drift takes besides.

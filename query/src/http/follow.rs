@@ -57,7 +57,7 @@ fn operation(kind: Kind) -> Operation {
         .tag("query")
         .summary(format!("Follow {name}: what is stored, then what comes"))
         .description(
-            "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Cut` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
+            "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Read-Version` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
         );
     let of_queries = api::parameters(what).into_iter().map(ParameterBuilder::build);
     let of_queries = of_queries.filter(|parameter| OF_QUERIES.contains(&&*parameter.name));
@@ -65,19 +65,19 @@ fn operation(kind: Kind) -> Operation {
         ParameterIn::Query,
         "from",
         schema::day(),
-        "Only days from this one on; all days by default, or those of the cut.",
+        "Only days from this one on; all days by default, or those of the read version.",
     );
     let operation = operation.takes(from.example(Some(json!("2026-06-01"))));
     let operation = of_queries.fold(operation, |operation, parameter| operation.takes(parameter));
-    let cut = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+    let read_version = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
     let wait = schema::integer(0..=MAX_WAIT_SECONDS as usize).default(Some(json!(0)));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let parameters: [(&str, RefOr<Schema>, &str); 5] = [
         (
             "after",
-            cut.into(),
-            "Only what is not in this cut: what the header `Almanac-Cut` of the answer before said. A cut of a query of these events will do as well; then the days from its first one on are followed.",
+            read_version.into(),
+            "Only what is not in this read version: what the header `Almanac-Read-Version` of the answer before said. A read version of a query of these events will do as well; then the days from its first one on are followed.",
         ),
         (
             "consumer",
@@ -105,7 +105,7 @@ fn operation(kind: Kind) -> Operation {
         header
     };
     let rows = api::rows_in(&schema::component(&api::row_name(what)))
-        .header(said::CUT.as_str(), header("Up to where everything has been answered."))
+        .header(said::READ_VERSION.as_str(), header("Up to where everything has been answered."))
         .header(BEHIND.as_str(), header("How many segments come behind it, as far as is known."))
         .header(said::WARNING.as_str(), header("What will not come any more. There may be several."));
     operation.answers(StatusCode::OK, rows.build())

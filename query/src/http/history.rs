@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     HistoryWords, PastStanding, Query,
-    pending::{HISTORY_DAYS, MAX_HISTORY},
+    unmatched::{HISTORY_DAYS, MAX_HISTORY},
 };
 
 const JSON: &str = "application/json";
@@ -66,7 +66,7 @@ fn history_schema() -> RefOr<Schema> {
     let says_predicted = "The instant of the prediction that it judges; null, when it judges all of the day.";
     let standing = schema::one_of(PastStanding::ALL.map(PastStanding::name));
     let standing = standing.description(Some(
-        "How it stands today. One that `withdraws_nothing` takes nothing back: no outcome of the same key and instants stands before it.",
+        "How it stands today. One that `retracts_nothing` takes nothing back: no outcome of the same key and instants stands before it.",
     ));
     let outcome = schema::object([
         ("appended_at", schema::time().into()),
@@ -98,7 +98,7 @@ async fn history(
     InPath(workspace): InPath,
     parameters: Asked<Parameters>,
 ) -> Response {
-    let mut context = RequestContext::kind(crate::pending::NAME);
+    let mut context = RequestContext::kind(crate::unmatched::NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
     context.with(answer)
 }

@@ -16,19 +16,19 @@ use web::{Demand, InPath, Problem, RequestContext, Routes};
 mod api;
 mod asked;
 mod audit;
-mod board;
 mod body;
 mod compared;
 mod explained;
 mod follow;
 mod history;
+mod leaderboard;
 mod lineage;
 mod news;
-mod pending;
 mod reviews;
 mod said;
 mod snapshots;
 mod sql;
+mod unmatched;
 
 use self::body::{HeldBody, StreamBody};
 pub use self::snapshots::{creation, creations};
@@ -56,16 +56,16 @@ pub fn operations() -> Routes<Arc<Query>> {
         };
         routes = routes.add(api::query(what), demand, handler);
     }
-    // A place is by a figure of an evaluation, or by a logged metric.
+    // A place is by a metric of an evaluation, or by a logged metric.
     let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
-    let routes = routes.add(board::operation(), demand, board::leaderboard);
+    let routes = routes.add(leaderboard::operation(), demand, leaderboard::leaderboard);
     // The kinds of events that a statement reads are known only once it is parsed.
     let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
     let routes = routes.add(sql::operation(), demand, sql::answer);
     let routes =
         news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
-    let routes = reviews::routes(history::routes(pending::routes(routes)));
+    let routes = reviews::routes(history::routes(unmatched::routes(routes)));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
@@ -94,7 +94,7 @@ struct Parameters {
     shadow: Option<bool>,
     #[serde(rename = "as-of")]
     as_of: Option<String>,
-    cut: Option<String>,
+    read_version: Option<String>,
     snapshot: Option<String>,
     after: Option<String>,
     threshold: Option<String>,
@@ -111,7 +111,7 @@ struct Parameters {
     #[serde(rename = "after-prediction")]
     after_prediction: Option<bool>,
     against: Option<String>,
-    figure: Option<String>,
+    metric: Option<String>,
     pairs: Option<bool>,
     model: Option<String>,
     change: Option<String>,
@@ -149,7 +149,7 @@ impl Parameters {
             environment: self.environment.as_deref(),
             shadow: self.shadow.unwrap_or_default(),
             as_of: self.as_of.as_deref(),
-            cut: self.cut.as_deref(),
+            read_version: self.read_version.as_deref(),
             threshold: self.threshold.as_deref(),
             costs: self.costs.as_deref(),
             group_by: self.group_by.as_deref(),
@@ -161,7 +161,7 @@ impl Parameters {
             exact: self.exact.unwrap_or_default(),
             after_prediction: self.after_prediction.unwrap_or_default(),
             against: self.against.as_deref(),
-            figure: self.figure.as_deref(),
+            metric: self.metric.as_deref(),
             pairs: self.pairs.unwrap_or_default(),
             model: self.model.as_deref(),
             change: self.change.as_deref(),
@@ -207,7 +207,7 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let format = match parameters.format.as_deref() {
-        Some(said::CUT_FORMAT) => None,
+        Some(said::READ_VERSION_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),
     };
     let after = parameters.after.as_deref().map(str::parse::<After>).transpose()?;
@@ -227,8 +227,10 @@ async fn read(
             query.snapshot(workspace.id(), what, parameters.snapshot.as_deref().unwrap_or_default()).await?
         }
     };
-    let content_type =
-        [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
+    let content_type = [(
+        header::CONTENT_TYPE,
+        format.map_or(HeaderValue::from_static(said::READ_VERSION_TYPE), content_type),
+    )];
     if method == Method::HEAD {
         query.check(workspace.id(), &request).await?;
         // The length of a stream is not known, so none is claimed.
@@ -236,8 +238,8 @@ async fn read(
             .into_response());
     }
     let Some(format) = format else {
-        let cut = query.cut(workspace.id(), &request).await?;
-        return Ok((content_type, cut.to_string()).into_response());
+        let read_version = query.read_version(workspace.id(), &request).await?;
+        return Ok((content_type, read_version.to_string()).into_response());
     };
     if let Some(after) = after {
         let (answer, next) = query.page(workspace.id(), &request, &after).await?;

@@ -2,15 +2,15 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
 use event::{Error, Timestamp, Window};
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 
 use crate::{Answer, End, Request, Streamed};
 
-/// The format that asks for the cut itself, and its media type.
-pub(super) const CUT_FORMAT: &str = "cut";
-pub(super) const CUT_TYPE: &str = "text/plain; charset=utf-8";
+/// The format that asks for the read version itself, and its media type.
+pub(super) const READ_VERSION_FORMAT: &str = "read_version";
+pub(super) const READ_VERSION_TYPE: &str = "text/plain; charset=utf-8";
 
-pub(super) const CUT: HeaderName = HeaderName::from_static("almanac-cut");
+pub(super) const READ_VERSION: HeaderName = HeaderName::from_static("almanac-read-version");
 const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
 const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const WINDOW: HeaderName = HeaderName::from_static("almanac-window");
@@ -21,13 +21,13 @@ const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 /// The headers, and what the document says of them.
 pub(super) const HEADERS: [(HeaderName, &str); 4] = [
     (
-        CUT,
-        "What the answer was read from: with this as `cut` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=cut` answers it as text.",
+        READ_VERSION,
+        "What the answer was read from: with this as `read_version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read_version` answers it as text.",
     ),
     (AS_OF, "As of when the answer is, when `as-of` was asked for: that instant, or the last closed one."),
     (
         SOURCE,
-        "What figures of evaluations, classes and confusion were taken from: `stored`, what is stored of each day, or `events`.",
+        "What metrics of evaluations, classes and confusion were taken from: `stored`, what is stored of each day, or `events`.",
     ),
     (
         WARNING,
@@ -36,10 +36,10 @@ pub(super) const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The longest cut in a header; servers and proxies take 8 KiB for all headers together.
-const MAX_CUT_BYTES: usize = 6 * 1024;
+const MAX_READ_VERSION_BYTES: usize = 6 * 1024;
 
 /// The longest cut in a header of an answer of who follows a log, which needs it: about as long as a URL may be.
-const MAX_FOLLOWED_CUT_BYTES: usize = 48 * 1024;
+const MAX_FOLLOWED_READ_VERSION_BYTES: usize = 48 * 1024;
 
 /// The most warnings, and the most bytes of one.
 const MAX_WARNINGS: usize = 5;
@@ -82,7 +82,7 @@ pub(super) fn next(end: String) -> (HeaderName, HeaderValue) {
 }
 
 fn unless_too_long(text: String) -> String {
-    if text.len() > MAX_CUT_BYTES { format!("omitted; bytes={}", text.len()) } else { text }
+    if text.len() > MAX_READ_VERSION_BYTES { format!("omitted; bytes={}", text.len()) } else { text }
 }
 
 /// What an answer lacks.
@@ -92,7 +92,7 @@ pub(super) fn warnings(warnings: &[String]) -> HeaderMap {
 
 /// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
-    let mut headers = said(answer.cut.as_ref(), answer.as_of, &answer.warnings);
+    let mut headers = said(answer.read_version.as_ref(), answer.as_of, &answer.warnings);
     if let Some(source) = answer.source {
         headers.insert(SOURCE, HeaderValue::from_static(source.name()));
     }
@@ -101,7 +101,7 @@ pub(super) fn headers(answer: &Answer) -> HeaderMap {
 
 /// The headers of an answer that is sent as it is made; they announce what comes behind its rows.
 pub(super) fn headers_of_stream(request: &Request, streamed: &Streamed) -> HeaderMap {
-    let headers = said(Some(&streamed.cut), streamed.as_of, &streamed.warnings);
+    let headers = said(Some(&streamed.read_version), streamed.as_of, &streamed.warnings);
     let mut headers = with_window(headers, request);
     [ROWS, WARNING].into_iter().for_each(|name| _ = headers.append(TRAILER, name.into()));
     headers
@@ -110,19 +110,19 @@ pub(super) fn headers_of_stream(request: &Request, streamed: &Streamed) -> Heade
 /// The headers of some events of a log that is followed.
 ///
 /// # Errors
-/// `TooLarge`, when the cut is too long for a header, since nobody could go on without it.
+/// `TooLarge`, when the read version is too long for a header, since nobody could go on without it.
 pub(super) fn headers_of_follow(answer: &Answer) -> Result<HeaderMap, Error> {
     let mut headers = said(None, None, &answer.warnings);
-    if let Some(cut) = &answer.cut {
-        let text = cut.to_string();
-        if text.len() > MAX_FOLLOWED_CUT_BYTES {
+    if let Some(read_version) = &answer.read_version {
+        let text = read_version.to_string();
+        if text.len() > MAX_FOLLOWED_READ_VERSION_BYTES {
             return Err(Error::too_large(format!(
-                "the cut has {} letters, and a header takes {MAX_FOLLOWED_CUT_BYTES}; follow from a later day on, or by `almanac tail`",
+                "the read version has {} letters, and a header takes {MAX_FOLLOWED_READ_VERSION_BYTES}; follow from a later day on, or by `almanac tail`",
                 text.len()
             )));
         }
         // It has the letters of URLs.
-        headers.extend(HeaderValue::try_from(text).ok().map(|text| (CUT, text)));
+        headers.extend(HeaderValue::try_from(text).ok().map(|text| (READ_VERSION, text)));
     }
     Ok(headers)
 }
@@ -134,7 +134,7 @@ pub(super) fn trailers(end: &End) -> HeaderMap {
     trailers
 }
 
-fn said(cut: Option<&Cut>, as_of: Option<Timestamp>, warnings: &[String]) -> HeaderMap {
+fn said(read_version: Option<&ReadVersion>, as_of: Option<Timestamp>, warnings: &[String]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut say = |name, text: String| {
         let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
@@ -143,8 +143,8 @@ fn said(cut: Option<&Cut>, as_of: Option<Timestamp>, warnings: &[String]) -> Hea
             headers.append(name, value);
         }
     };
-    if let Some(cut) = cut {
-        say(CUT, unless_too_long(cut.to_string()));
+    if let Some(read_version) = read_version {
+        say(READ_VERSION, unless_too_long(read_version.to_string()));
     }
     if let Some(as_of) = as_of {
         say(AS_OF, as_of.to_string());

@@ -29,7 +29,7 @@ use crate::{
     sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlWords, names_of_tables},
 };
 
-/// The most bytes of a body: a statement of escaped letters, and a long cut.
+/// The most bytes of a body: a statement of escaped letters, and a long read version.
 pub(super) const MAX_BODY_BYTES: usize = 128 * 1024;
 
 /// What a request says.
@@ -42,7 +42,7 @@ struct Words {
     #[serde(default, deserialize_with = "text")]
     as_of: Option<String>,
     #[serde(default, deserialize_with = "text")]
-    cut: Option<String>,
+    read_version: Option<String>,
     #[serde(default, deserialize_with = "text")]
     format: Option<String>,
     #[serde(default)]
@@ -60,13 +60,13 @@ pub(super) fn operation() -> Operation {
     let says = "Only what had been appended by this instant, or by the beginning of this day.";
     let as_of =
         schema::any_of([schema::time().description(Some(says.to_owned())).into(), schema::day().into()]);
-    let cut = "Only what an earlier answer of this statement was read from: what its header `Almanac-Cut` said. It takes the place of `as_of`.";
-    let formats = Format::ALL.map(Format::name).into_iter().chain([said::CUT_FORMAT]);
+    let read_version = "Only what an earlier answer of this statement was read from: what its header `Almanac-Read-Version` said. It takes the place of `as_of`.";
+    let formats = Format::ALL.map(Format::name).into_iter().chain([said::READ_VERSION_FORMAT]);
     let body: RefOr<Schema> = schema::closed()
         .property("sql", text("The statement.").min_length(Some(1)).max_length(Some(MAX_STATEMENT_BYTES)))
         .property("all_days", flag("Read all days of tables of which the statement does not say the days."))
         .property("as_of", as_of)
-        .property("cut", text(cut).pattern(Some("^[A-Za-z0-9_-]+$")))
+        .property("read_version", text(read_version).pattern(Some("^[A-Za-z0-9_-]+$")))
         .property("format", schema::one_of(formats).default(Some(json!(Format::Ndjson.name()))))
         .property(EXPLAIN, flag(explained::SAYS))
         .required("sql")
@@ -79,7 +79,7 @@ pub(super) fn operation() -> Operation {
         .tag("query")
         .summary("Answer a SQL statement")
         .description(format!(
-            "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names; `crossings` has `day`, `rule`, `what`, `value`, `measured`, `text`, `at` and `id`. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
+            "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names; `transitions` has `day`, `rule`, `what`, `value`, `measured`, `text`, `at` and `id`. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
             names_of_tables().split(", ").map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ))
         .body("The statement.", [("application/json", content(body, Some(example)))]);
@@ -120,26 +120,28 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let format = match words.format.as_deref() {
-        Some(said::CUT_FORMAT) => None,
+        Some(said::READ_VERSION_FORMAT) => None,
         format => Some(Format::parse(format.unwrap_or("ndjson"))?),
     };
     let sql = Sql::parse(&SqlWords {
         statement: &words.sql,
         all_days: words.all_days,
         as_of: words.as_of.as_deref(),
-        cut: words.cut.as_deref(),
+        read_version: words.read_version.as_deref(),
     })?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let answer = query.sql(workspace.id(), &sql).await?;
     let Some(format) = format else {
-        let Some(cut) = answer.cut else {
+        let Some(read_version) = answer.read_version else {
             return Err(Problem::new(
                 StatusCode::BAD_REQUEST,
-                "no cut: stored figures are not read from the log",
+                "no read version: stored metrics are not read from the log",
             ));
         };
-        return Ok(([(header::CONTENT_TYPE, said::CUT_TYPE)], cut.to_string()).into_response());
+        return Ok(
+            ([(header::CONTENT_TYPE, said::READ_VERSION_TYPE)], read_version.to_string()).into_response()
+        );
     };
     context.rows = Some(answer.frame.height() as u64);
     let said = said::headers(&answer);

@@ -15,7 +15,7 @@ use log::{
 };
 use table::{Item, Key, KeyRange, Query, Table};
 
-use super::{DayParts, Figures, OTHERS, others};
+use super::{DayParts, Metrics, OTHERS, others};
 use crate::{budget::Hold, request::Request, series::held_items};
 
 /// Number of items read at once by their keys.
@@ -96,12 +96,12 @@ fn part(item: &Item, day: Day) -> Result<Part> {
 }
 
 /// Builds a row for each feature and release, or for those of one `feature`. Features that did not fit are only counted.
-pub(super) fn rows((counted, parts): &DayParts, feature: &str) -> Vec<Figures> {
+pub(super) fn rows((counted, parts): &DayParts, feature: &str) -> Vec<Metrics> {
     let parts = parts.values().filter_map(|part| match part {
         Part::Feature(part) => Some(part),
         _ => None,
     });
-    let (mut rows, mut rest) = (BTreeMap::<&str, Vec<Figures>>::new(), 0);
+    let (mut rows, mut rest) = (BTreeMap::<&str, Vec<Metrics>>::new(), 0);
     let heads = counted.as_ref().map(|counted| &counted.predictions.releases);
     for part in parts {
         let is_wanted = |name: &str| feature.is_empty() || name == feature;
@@ -113,22 +113,22 @@ pub(super) fn rows((counted, parts): &DayParts, feature: &str) -> Vec<Figures> {
             rest += others(&part.features);
         }
     }
-    let rest = (rest > 0).then(|| Figures::default().text("feature", OTHERS).count("names", rest));
+    let rest = (rest > 0).then(|| Metrics::default().text("feature", OTHERS).count("names", rest));
     rows.into_values().flatten().chain(rest).collect()
 }
 
-fn rows_of_feature(name: &str, feature: &Feature, predictions: impl Fn(&str) -> Option<u64>) -> Vec<Figures> {
+fn rows_of_feature(name: &str, feature: &Feature, predictions: impl Fn(&str) -> Option<u64>) -> Vec<Metrics> {
     let row = |release: &str, names: u64, numbers: &FeatureNumbers| {
-        let figures = Figures::default().text("feature", name).text("release", release);
-        let mut figures = figures.count("names", names);
-        figures.numbers("value", &numbers.numbers);
-        figures.quantiles("value", |q| numbers.quantile(q));
+        let metrics = Metrics::default().text("feature", name).text("release", release);
+        let mut metrics = metrics.count("names", names);
+        metrics.numbers("value", &numbers.numbers);
+        metrics.quantiles("value", |q| numbers.quantile(q));
         if let Some(n) = predictions(release) {
             let head = Headline { n, ..Headline::default() };
-            figures.number("value_null_rate".into(), head.null_rate(Some(&numbers.numbers)));
-            figures = figures.count("predictions", n);
+            metrics.number("value_null_rate".into(), head.null_rate(Some(&numbers.numbers)));
+            metrics = metrics.count("predictions", n);
         }
-        figures
+        metrics
     };
     let releases = feature.releases.names().iter();
     let releases = releases.filter_map(|(release, numbers)| Some(row(release, 1, numbers.as_ref()?)));

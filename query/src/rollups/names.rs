@@ -1,9 +1,9 @@
-//! The columns of rollups, built from the figures of numbers ([`STATISTICS`]).
+//! The columns of rollups, built from the metrics of numbers ([`STATISTICS`]).
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use event::fields::FieldType;
-use fold::figure::{STATISTICS, StatisticGetter};
+use fold::metric::{STATISTICS, StatisticGetter};
 
 use crate::column_type::ColumnType;
 
@@ -21,9 +21,9 @@ enum Block {
     Text(&'static str),
     Count(&'static str),
     Number(&'static str),
-    /// All figures of these numbers.
+    /// All metrics of these numbers.
     Numbers(&'static str),
-    /// The figures of these numbers that need no sketch.
+    /// The metrics of these numbers that need no sketch.
     Sums(&'static str),
     /// The ranks between which the quantiles of these numbers lie.
     Ranks(&'static str),
@@ -111,21 +111,21 @@ impl Block {
             Text(name) => vec![column(name.to_owned(), ColumnType::Field(FieldType::Text))],
             Count(name) => vec![column(name.to_owned(), ColumnType::Count)],
             Number(name) => vec![number(name.to_owned())],
-            Numbers(of) => STATISTICS.iter().map(|figure| number(statistic(of, figure.name))).collect(),
+            Numbers(of) => STATISTICS.iter().map(|metric| number(statistic(of, metric.name))).collect(),
             Sums(of) => {
-                let sums = STATISTICS.iter().filter(|figure| !is_quantile(figure.getter));
-                sums.map(|figure| number(statistic(of, figure.name))).collect()
+                let sums = STATISTICS.iter().filter(|metric| !is_quantile(metric.getter));
+                sums.map(|metric| number(statistic(of, metric.name))).collect()
             }
             Ranks(of) => {
-                let quantiles = STATISTICS.iter().filter(|figure| is_quantile(figure.getter));
-                let ranks = quantiles.flat_map(|figure| ranks(&statistic(of, figure.name)));
+                let quantiles = STATISTICS.iter().filter(|metric| is_quantile(metric.getter));
+                let ranks = quantiles.flat_map(|metric| ranks(&statistic(of, metric.name)));
                 ranks.map(|name| Column { is_rank: true, ..number(name) }).collect()
             }
         }
     }
 }
 
-/// Returns the name of the column of a figure of numbers.
+/// Returns the name of the column of a metric of numbers.
 pub(super) fn statistic(of: &str, name: &str) -> String {
     format!("{of}_{name}")
 }

@@ -1,4 +1,4 @@
-//! Rollups as of a past instant: days with events are folded from these, expired days are taken from their stages.
+//! Rollups as of a past instant: days with events are folded from these, expired days are taken from their vintages.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use fold::{
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
     key::{self, Breakdown},
-    rolled::{self, RolledStage},
+    rollup_vintage::{self, RollupVintage},
     segment_item::Segment,
     walk::Admitted,
 };
@@ -144,23 +144,24 @@ async fn of_expired(
     let (table, workspace, hold) = (&reading.table, &reading.workspace, &reading.hold);
     let expired = Expired::of(reading, request.window).await?;
     let Some((first, last)) = expired.ends() else { return Ok(Vec::new()) };
-    let range = key::rolled_between(workspace, first, last);
-    let stages = rolled::assemble(&held_items(table, Query::table(range), hold).await?)?;
+    let range = key::rollup_vintage_between(workspace, first, last);
+    let vintages = rollup_vintage::assemble(&held_items(table, Query::table(range), hold).await?)?;
     let latest = stored(table, workspace, request, hold).await?;
-    let is_empty = |stage: &RolledStage| stage.applied.is_empty();
-    expired.told(reading, (&stages, is_empty), latest, |day, age, stage| parts_of(day, age, stage, wanted))
+    let is_empty = |vintage: &RollupVintage| vintage.applied.is_empty();
+    expired
+        .told(reading, (&vintages, is_empty), latest, |day, age, vintage| parts_of(day, age, vintage, wanted))
 }
 
 /// Returns the parts of a rollup at an age.
-fn parts_of(day: Day, age: Age, stage: &RolledStage, wanted: Wanted) -> Result<DayParts> {
+fn parts_of(day: Day, age: Age, vintage: &RollupVintage, wanted: Wanted) -> Result<DayParts> {
     let wrong = |error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name));
     let state = match wanted.folding {
-        Folding::Rollup => Some(&stage.rollup),
-        Folding::Features => stage.features.as_ref(),
+        Folding::Rollup => Some(&vintage.rollup),
+        Folding::Features => vintage.features.as_ref(),
     };
-    let rollup = state.filter(|_| !stage.applied.is_empty());
+    let rollup = state.filter(|_| !vintage.applied.is_empty());
     let rollup = rollup.map(|state| Rollup::from_state(state)).transpose().map_err(wrong)?;
-    let parts = stage.parts.iter().filter(|(breakdown, _)| breakdown.by == wanted.by);
+    let parts = vintage.parts.iter().filter(|(breakdown, _)| breakdown.by == wanted.by);
     let part = |(breakdown, state): (&Breakdown, &Arc<str>)| {
         Ok((*breakdown, Part::from_state(breakdown.by, state).map_err(wrong)?))
     };

@@ -25,7 +25,7 @@ impl Query {
         let mut asked = BTreeSet::new();
         for need in needs.iter_mut() {
             let name = need.of.name();
-            if !need.of.has_history() && (sql.as_of.is_some() || sql.cut.is_some()) {
+            if !need.of.has_history() && (sql.as_of.is_some() || sql.read_version.is_some()) {
                 return Err(Error::invalid(format!("sql: {name} are of now, and not as of another time")));
             }
             if need.days.is_none() && !sql.all_days {
@@ -33,12 +33,12 @@ impl Query {
                     "sql: say which days of {name} to read, such as `where day between '2026-06-01' and '2026-06-30'`, or ask for all days"
                 )));
             }
-            let there = match &sql.cut {
-                Some(cut) => Some(cut.window),
-                None if need.of == Table::Crossings => self.crossings_there(workspace).await?,
+            let there = match &sql.read_version {
+                Some(read_version) => Some(read_version.window),
+                None if need.of == Table::Transitions => self.transitions_there(workspace).await?,
                 None => self.days_there(workspace, need.of.what()).await?,
             };
-            if sql.cut.is_none() && need.of.what().is_some_and(may_expire) {
+            if sql.read_version.is_none() && need.of.what().is_some_and(may_expire) {
                 asked.extend(need.days.iter().flatten());
             }
             let days: BTreeSet<Day> = match (there, need.days.take()) {
@@ -69,7 +69,7 @@ impl Query {
             Some(reading) => reading.kept.clone(),
             None => {
                 let window = Window::new(*first, *last)?;
-                self.kept(workspace, &Point { window, as_of: None, cut: None, is_raw: true }).await?
+                self.kept(workspace, &Point { window, as_of: None, read_version: None, is_raw: true }).await?
             }
         };
         let expired = self.expired(workspace, &kept, asked.into_iter()).await?;

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use event::{Day, Kind, Timestamp, custom::CUSTOM_FIGURES};
+use event::{Day, Kind, Timestamp, custom::CUSTOM_METRICS};
 use polars::prelude::{
     DataType, Expr, Field, LazyFrame, NULL, Operator, RoundMode, Schema, TimeUnit, TimeZone, binary_expr,
     coalesce, col, lit, when,
@@ -66,7 +66,7 @@ pub(super) fn instants() -> DataType {
 
 /// Returns true if a name is the prefix of a family: `tag` of `tag.city`.
 fn is_family(name: &str) -> bool {
-    let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_FIGURES]);
+    let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_METRICS]);
     families.map(|family| family.prefix).any(|prefix| prefix.strip_suffix('.') == Some(name))
 }
 

@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use event::{Error, Id, Kind, Result, Timestamp, Window};
 use futures::FutureExt;
-use log::cut::Cut;
+use log::read_version::ReadVersion;
 use polars::prelude::{DataFrame, PolarsError, SortMultipleOptions};
 use polars_plan::prelude::{Arena, DataFrameUdf, FunctionIR, IR, Node};
 use sqlparser::ast::Expr as Ast;
@@ -73,8 +73,8 @@ pub struct Sql {
     pub all_days: bool,
     /// Only events appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
-    /// Only events within the cut of an earlier answer.
-    pub cut: Option<Arc<Cut>>,
+    /// Only events within the read version of an earlier answer.
+    pub read_version: Option<Arc<ReadVersion>>,
 }
 
 /// The parameters of a statement, as text.
@@ -86,8 +86,8 @@ pub struct SqlWords<'a> {
     pub all_days: bool,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
-    /// The cut of an earlier answer.
-    pub cut: Option<&'a str>,
+    /// The read version of an earlier answer.
+    pub read_version: Option<&'a str>,
 }
 
 impl Sql {
@@ -97,13 +97,13 @@ impl Sql {
     /// `Invalid`, naming the wrong parameter.
     pub fn parse(words: &SqlWords<'_>) -> Result<Self> {
         let as_of = words.as_of.map(request::instant).transpose()?;
-        let cut = words.cut.map(str::parse::<Cut>).transpose();
-        let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
-        if cut.is_some() && as_of.is_some() {
-            return Err(Error::invalid("as-of: the cut says already as of when it is"));
+        let read_version = words.read_version.map(str::parse::<ReadVersion>).transpose();
+        let read_version = read_version.map_err(|error| Error::invalid(format!("read_version: {error}")))?;
+        if read_version.is_some() && as_of.is_some() {
+            return Err(Error::invalid("as-of: the read version says already as of when it is"));
         }
         let (statement, all_days) = (words.statement.to_owned(), words.all_days);
-        Ok(Self { statement, all_days, as_of, cut: cut.map(Arc::new) })
+        Ok(Self { statement, all_days, as_of, read_version: read_version.map(Arc::new) })
     }
 }
 
@@ -208,11 +208,11 @@ impl Query {
         let of_logs: Vec<&Need> = needs.iter().filter(|need| sql.is_of_logs(need)).collect();
         let (mut read, mut reading) = (Vec::new(), None);
         if let Some(window) = sql.days_read(&of_logs)? {
-            let window = sql.cut.as_ref().map_or(window, |cut| cut.window);
+            let window = sql.read_version.as_ref().map_or(window, |read_version| read_version.window);
             let is_raw = of_logs.iter().all(|need| need.of.what().is_some_and(What::is_raw));
-            let point = Point { window, as_of: sql.as_of, cut: sql.cut.clone(), is_raw };
+            let point = Point { window, as_of: sql.as_of, read_version: sql.read_version.clone(), is_raw };
             for need in &of_logs {
-                need.of.what().map_or(Ok(()), |what| sql.check_cut(what))?;
+                need.of.what().map_or(Ok(()), |what| sql.check_read_version(what))?;
             }
             let make = |reading: Arc<Reading>| self.read_logs(reading, sql, &of_logs).boxed();
             let (frames, of) = self.out_of_logs(workspace, &point, hold, make).await?;
@@ -223,7 +223,9 @@ impl Query {
         for need in needs {
             let frame = match (need.window()?, need.of) {
                 (None, _) => plan::empty(need),
-                (Some(window), Table::Crossings) => self.crossed(workspace, (need, window), hold).await?,
+                (Some(window), Table::Transitions) => {
+                    self.rule_transition(workspace, (need, window), hold).await?
+                }
                 (Some(_), _) if sql.is_of_logs(need) => read.next().unwrap_or_else(|| plan::empty(need)),
                 (Some(window), Table::Of(what)) => {
                     let request = sql.request((need, what), window);
@@ -360,21 +362,24 @@ impl Sql {
         }
     }
 
-    /// Checks that the cut covers the kinds of events that are read.
-    fn check_cut(&self, what: What) -> Result<()> {
-        let lacks = |cut: &Arc<Cut>| what.kinds().iter().find(|kind| !cut.kinds.contains(kind)).copied();
-        match self.cut.as_ref().and_then(lacks) {
-            Some(kind) => {
-                Err(Error::invalid(format!("cut: it does not say how far {} were read", kind.name())))
-            }
+    /// Checks that the read version covers the kinds of events that are read.
+    fn check_read_version(&self, what: What) -> Result<()> {
+        let lacks = |read_version: &Arc<ReadVersion>| {
+            what.kinds().iter().find(|kind| !read_version.kinds.contains(kind)).copied()
+        };
+        match self.read_version.as_ref().and_then(lacks) {
+            Some(kind) => Err(Error::invalid(format!(
+                "read_version: it does not say how far {} were read",
+                kind.name()
+            ))),
             None => Ok(()),
         }
     }
 
-    /// Builds the request for a need of figures.
+    /// Builds the request for a need of metrics.
     fn request(&self, (need, what): (&Need, What), window: Window) -> Request {
         let request = Request::of(what, window, need.columns.clone());
-        Request { as_of: self.as_of, cut: self.cut.clone(), ..request }
+        Request { as_of: self.as_of, read_version: self.read_version.clone(), ..request }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use event::{
-    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field,
+    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_METRICS, fields::FieldType, lane::key_field,
     time::DAY_MICROS,
 };
 use polars::{
@@ -149,14 +149,14 @@ pub(crate) fn empty(need: &Need) -> DataFrame {
     DataFrame::empty_with_schema(&fields.collect())
 }
 
-/// Returns the columns of a table. Members of families, and intervals of figures, are included if they are named.
+/// Returns the columns of a table. Members of families, and intervals of metrics, are included if they are named.
 fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
     let is_there = |name: &str| intervals::named(name).is_none() || names.contains(name);
     let columns = of.columns().into_iter().filter(|(name, _)| is_there(name));
     let mut schema: Schema = columns.map(|(name, kind)| (name.into(), data_type(kind))).collect();
     for name in names {
         if let Some(family) = of.family(name) {
-            let interval = (*family == CUSTOM_FIGURES).then(|| CustomInterval::named(name)).flatten();
+            let interval = (*family == CUSTOM_METRICS).then(|| CustomInterval::named(name)).flatten();
             let kind = interval.map_or(ColumnType::Field(family.kind), |column| column.kind());
             schema.with_column(name.into(), data_type(kind));
         }

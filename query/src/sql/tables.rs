@@ -1,9 +1,9 @@
 //! The tables of statements: the queries of equal names, and tables of statements alone.
 
-use catalog::CrossedRule;
+use catalog::RuleTransition;
 use event::{
     Day, Id, Kind, Result, Window,
-    custom::CUSTOM_FIGURES,
+    custom::CUSTOM_METRICS,
     fields::{Family, FieldType},
 };
 use log::key;
@@ -23,16 +23,16 @@ use crate::{
 pub(crate) enum Table {
     /// The answer of a query of this name.
     Of(What),
-    /// The crossings of alert rules.
-    Crossings,
+    /// The transitions of alert rules.
+    Transitions,
 }
 
-const CROSSINGS: &str = "crossings";
+const TRANSITIONS: &str = "transitions";
 
 const DAY: (&str, ColumnType) = ("day", ColumnType::Day);
 
-/// The columns of crossings behind the day.
-const OF_CROSSINGS: [(&str, ColumnType); 7] = [
+/// The columns of transitions behind the day.
+const OF_TRANSITIONS: [(&str, ColumnType); 7] = [
     ("rule", ColumnType::Field(FieldType::Text)),
     ("what", ColumnType::Field(FieldType::Text)),
     ("value", ColumnType::Field(FieldType::Float)),
@@ -44,7 +44,7 @@ const OF_CROSSINGS: [(&str, ColumnType); 7] = [
 
 impl Table {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        What::tables().map(Self::Of).chain([Self::Crossings])
+        What::tables().map(Self::Of).chain([Self::Transitions])
     }
 
     /// Returns the table of a name.
@@ -55,7 +55,7 @@ impl Table {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Of(what) => what.name(),
-            Self::Crossings => CROSSINGS,
+            Self::Transitions => TRANSITIONS,
         }
     }
 
@@ -63,7 +63,7 @@ impl Table {
     pub(crate) fn what(self) -> Option<What> {
         match self {
             Self::Of(what) => Some(what),
-            Self::Crossings => None,
+            Self::Transitions => None,
         }
     }
 
@@ -82,7 +82,7 @@ impl Table {
         match self {
             Self::Of(What::Events(kind)) => kind.family(column),
             Self::Of(What::Joined) => Kind::Predictions.family(column),
-            Self::Of(What::Evaluations) => CUSTOM_FIGURES.member(column).map(|_| &CUSTOM_FIGURES),
+            Self::Of(What::Evaluations) => CUSTOM_METRICS.member(column).map(|_| &CUSTOM_METRICS),
             Self::Of(
                 What::Rollups
                 | What::Classes
@@ -94,7 +94,7 @@ impl Table {
                 | What::HeadToHead
                 | What::Challengers,
             )
-            | Self::Crossings => None,
+            | Self::Transitions => None,
         }
     }
 
@@ -102,50 +102,50 @@ impl Table {
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         match self {
             Self::Of(what) => what.columns_by_release(),
-            Self::Crossings => [DAY].into_iter().chain(OF_CROSSINGS).collect(),
+            Self::Transitions => [DAY].into_iter().chain(OF_TRANSITIONS).collect(),
         }
     }
 }
 
 impl Query {
-    /// Reads the crossings of alert rules of a workspace on the days of a window: one range of the items written as they crossed.
-    pub(super) async fn crossed(
+    /// Reads the transitions of alert rules of a workspace on the days of a window: one range of the items written as they crossed.
+    pub(super) async fn rule_transition(
         &self,
         workspace: &Id,
         (need, window): (&Need, Window),
         hold: &Hold,
     ) -> Result<DataFrame> {
-        let range = key::crossings(workspace, window.from(), window.to());
+        let range = key::transitions(workspace, window.from(), window.to());
         let items = held_items(&self.table, TableQuery::table(range), hold).await?;
-        let rows = items.iter().map(|item| Ok(row_of(CrossedRule::from_item(item)?)));
+        let rows = items.iter().map(|item| Ok(row_of(RuleTransition::from_item(item)?)));
         let rows = rows.collect::<Result<Vec<Row>>>()?;
         // The kind of the request is irrelevant here: it only carries the columns.
-        series(&OF_CROSSINGS, &rows, &Request::of(What::Rollups, window, need.columns.clone()))
+        series(&OF_TRANSITIONS, &rows, &Request::of(What::Rollups, window, need.columns.clone()))
     }
 
-    /// Returns the window from the first to the last day with crossings.
-    pub(super) async fn crossings_there(&self, workspace: &Id) -> Result<Option<Window>> {
+    /// Returns the window from the first to the last day with transitions.
+    pub(super) async fn transitions_there(&self, workspace: &Id) -> Result<Option<Window>> {
         let end = async |is_last: bool| -> Result<Option<Day>> {
-            let query = TableQuery::table(key::all_crossings(workspace)).limit(1);
+            let query = TableQuery::table(key::all_transitions(workspace)).limit(1);
             let query = if is_last { query.backward() } else { query };
             let found = self.table.query(&query).await?.items;
-            found.first().map(|item| Ok(CrossedRule::from_item(item)?.day)).transpose()
+            found.first().map(|item| Ok(RuleTransition::from_item(item)?.day)).transpose()
         };
         let ends = end(false).await?.zip(end(true).await?);
         ends.map(|(from, to)| Window::new(from, to)).transpose()
     }
 }
 
-fn row_of(crossed: CrossedRule) -> Row {
+fn row_of(rule_transition: RuleTransition) -> Row {
     let text = |text: String| Cell::Text(Some(text));
     let cells = vec![
-        text(crossed.rule),
-        text(crossed.crossing.name().to_owned()),
-        Cell::Float(crossed.value),
-        Cell::Float(crossed.measured),
-        text(crossed.text),
-        Cell::Time(Some(crossed.at.micros())),
-        text(crossed.id),
+        text(rule_transition.rule),
+        text(rule_transition.transition.name().to_owned()),
+        Cell::Float(rule_transition.value),
+        Cell::Float(rule_transition.measured),
+        text(rule_transition.text),
+        Cell::Time(Some(rule_transition.at.micros())),
+        text(rule_transition.id),
     ];
-    (crossed.day, cells)
+    (rule_transition.day, cells)
 }

@@ -101,7 +101,7 @@ async fn a_handle_waits_for_the_changes_of_another() {
 }
 
 #[tokio::test]
-async fn pending_writes_survive_dropping_the_last_handle() {
+async fn unmatched_writes_survive_dropping_the_last_handle() {
     let place = Place::new();
     let table = place.open();
     for at in 0..100 {

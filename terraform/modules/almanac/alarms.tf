@@ -1,5 +1,5 @@
 # Alarms. docs/operating.md says what each means and what to do; a test holds the two
-# together. Their figures are those of CloudWatch, or come from log lines (telemetry.tf).
+# together. Their metrics are those of CloudWatch, or come from log lines (telemetry.tf).
 
 locals {
   # A partition is the table's name alone, or that and an index.

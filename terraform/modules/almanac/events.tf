@@ -1,5 +1,5 @@
 # What ECS tells of itself, to the topics of the alarms: tasks that end or cannot start, and deployments that fail. An alarm
-# needs figures, and a task that ran out of memory leaves none.
+# needs metrics, and a task that ran out of memory leaves none.
 
 locals {
   service_prefix = "arn:${data.aws_partition.current.partition}:ecs:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:service/${aws_ecs_cluster.this.name}/"

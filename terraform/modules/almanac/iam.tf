@@ -36,7 +36,7 @@ locals {
     "${local.workspace}/latest",
   ]
 
-  # The audit trails: a record is written together with its change.
+  # The audit logs: a record is written together with its change.
   audit_keys = ["${local.workspace}/audit", "sys/audit"]
 
   # Who follows the log, and how far each has read.
@@ -55,7 +55,7 @@ locals {
   log_keys = concat(local.day_keys, ["${local.workspace}/batch", "${local.workspace}/batch/??"])
 
   # Counters, rollups and evaluations, which version of them is
-  # served, evaluations and rollups as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
+  # served, evaluations and rollups as they stood at ages of their days, filters of keys, what unmatched outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
   # the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
@@ -63,10 +63,10 @@ locals {
     "${local.workspace}/rollup/v*",
     "${local.workspace}/feature/v*",
     "${local.workspace}/keys/v*",
-    "${local.workspace}/pending",
+    "${local.workspace}/unmatched",
     "${local.workspace}/proj",
-    "${local.workspace}/stage",
-    "${local.workspace}/rolled",
+    "${local.workspace}/vintage",
+    "${local.workspace}/rollup-vintage",
     "${local.workspace}/dlq/v*",
     "${local.workspace}/alert",
     "sys/lease#*",
@@ -108,7 +108,7 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # A change, its record in the trail, and what it demands of others.
+  # A change, its record in the audit log, and what it demands of others.
   statement {
     sid       = "TendTheCatalog"
     actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem"]
@@ -121,7 +121,7 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # A review is made and deleted together with its record in the trail.
+  # A review is made and deleted together with its record in the audit log.
   statement {
     sid       = "TendReviews"
     actions   = ["dynamodb:PutItem", "dynamodb:DeleteItem"]
@@ -134,7 +134,7 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # An erasure is begun together with the digests of its keys and its record in the trail.
+  # An erasure is begun together with the digests of its keys and its record in the audit log.
   statement {
     sid       = "BeginErasures"
     actions   = ["dynamodb:PutItem"]
@@ -147,7 +147,7 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # A consumer is made and deleted together with its record in the trail.
+  # A consumer is made and deleted together with its record in the audit log.
   statement {
     sid       = "TendConsumers"
     actions   = ["dynamodb:PutItem", "dynamodb:DeleteItem"]
@@ -187,7 +187,7 @@ data "aws_iam_policy_document" "ingest" {
   }
 
   statement {
-    sid       = "LeaveTrailsAsTheyAre"
+    sid       = "LeaveAuditLogsAsTheyAre"
     effect    = "Deny"
     actions   = ["dynamodb:UpdateItem", "dynamodb:DeleteItem"]
     resources = [aws_dynamodb_table.this.arn]
@@ -325,7 +325,7 @@ data "aws_iam_policy_document" "projector" {
   }
 
   statement {
-    sid       = "LeaveTrailsAsTheyAre"
+    sid       = "LeaveAuditLogsAsTheyAre"
     effect    = "Deny"
     actions   = ["dynamodb:UpdateItem", "dynamodb:DeleteItem"]
     resources = [aws_dynamodb_table.this.arn]

@@ -1,10 +1,10 @@
-# Figures of CloudWatch made from log lines: each service writes a line with the message "telemetry" once a minute, and lines of
+# Metrics of CloudWatch made from log lines: each service writes a line with the message "telemetry" once a minute, and lines of
 # level WARN and ERROR when something is wrong.
 
 locals {
   metric_namespace = "Almanac/${var.name}"
 
-  # The field of the telemetry line, the roles that write it, and the unit. What is not known has no field, and so no figure.
+  # The field of the telemetry line, the roles that write it, and the unit. What is not known has no field, and so no metric.
   log_metrics = {
     LagSeconds        = { field = "lag_seconds", roles = ["projector"], unit = "Seconds" }
     LagSegments       = { field = "lag_segments", roles = ["projector"], unit = "Count" }

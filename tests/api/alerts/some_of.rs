@@ -84,9 +84,9 @@ async fn what_is_missing_is_of_a_release(world: World) {
         scene.project().await;
         assert_eq!(judged(&now).await.days, 1);
     }
-    let crossed =
-        scene.world.catalog.crossings(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 100);
-    let told: Vec<String> = crossed.await.unwrap().into_iter().map(|one| one.text).collect();
+    let rule_transition =
+        scene.world.catalog.transitions(scene.id(), day(1).parse().unwrap(), day(30).parse().unwrap(), 100);
+    let told: Vec<String> = rule_transition.await.unwrap().into_iter().map(|one| one.text).collect();
     assert_eq!(told, ["no predictions of v1 had come on 2026-06-02 by 06:00"]);
     let known = [(1, Some(0.0), "ok", ""), (2, Some(1.0), "firing", "fires")];
     assert_eq!(tried(&scene, late, (1, 2), "2026-06-02T07:00:00Z").await, known);

@@ -4,7 +4,7 @@ use super::*;
 
 on_both_engines!(
     World::on:
-    history_with_lost_answers_posts_each_crossing,
+    history_with_lost_answers_posts_each_transition,
 );
 
 /// Days of a random history.
@@ -23,7 +23,7 @@ struct Lived {
     ended: u64,
     /// Repeated parcels.
     repeated: usize,
-    crossings: usize,
+    transitions: usize,
 }
 
 /// A receiver that misses some parcels, and loses answers.
@@ -90,15 +90,15 @@ fn key(delivery: &Delivery) -> (String, String) {
     (delivery.id.clone(), delivery.webhook.clone())
 }
 
-/// Checks that each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.
+/// Checks that each transition came to each webhook at least once, always under one id and with one body, and is recorded once.
 async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived) {
     let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
-    let crossings = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
+    let transitions = scene.world.catalog.transitions(scene.id(), from, to, 100).await.unwrap();
     let mut wanted = BTreeMap::new();
-    for crossed in &crossings {
+    for rule_transition in &transitions {
         for (name, format) in [("ops", WebhookFormat::Json), ("chat", WebhookFormat::Slack)] {
-            let id = format!("{}.{}", scene.id(), crossed.id);
-            let body = webhook("x", format).body(scene.id(), "credit/prod", crossed);
+            let id = format!("{}.{}", scene.id(), rule_transition.id);
+            let body = webhook("x", format).body(scene.id(), "credit/prod", rule_transition);
             wanted.insert((name.to_owned(), id), body);
         }
     }
@@ -112,22 +112,22 @@ async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived)
     assert!(all.iter().all(|one| one.state == DeliveryState::Delivered), "seed {seed}: {all:?}");
     assert_eq!(all.len(), wanted.len(), "seed {seed}");
     lived.repeated = receiver.got().len() - wanted.len();
-    lived.crossings = crossings.len();
+    lived.transitions = transitions.len();
 }
 
-async fn history_with_lost_answers_posts_each_crossing(world: World) {
+async fn history_with_lost_answers_posts_each_transition(world: World) {
     history(world, 0).await;
 }
 
 #[tokio::test]
-async fn random_histories_with_lost_answers_post_crossings() {
+async fn random_histories_with_lost_answers_post_transitions() {
     let mut all = Lived::default();
     for seed in 1..=HISTORIES {
         let lived = history(World::on(Engine::Sqlite).await, seed).await;
         all.ended += lived.ended;
         all.repeated += lived.repeated;
-        all.crossings += lived.crossings;
+        all.transitions += lived.transitions;
     }
-    let is_busy = all.ended > 2 * HISTORIES && all.repeated > 10 && all.crossings > 2 * HISTORIES as usize;
+    let is_busy = all.ended > 2 * HISTORIES && all.repeated > 10 && all.transitions > 2 * HISTORIES as usize;
     assert!(is_busy, "{all:?}");
 }

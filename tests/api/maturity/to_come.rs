@@ -80,23 +80,28 @@ async fn days_before_the_window_say_how_truth_comes(world: World) {
         assert_eq!(mature, (vec!["2026-06-29,4".to_owned()], source, Vec::new()));
         assert_eq!(answer(What::Evaluations, Some("0.8")).await, (Vec::new(), source, Vec::new()));
         scene.project().await;
-        scene.keep_stages(now).await;
+        scene.keep_vintages(now).await;
         source = query::Source::Stored;
     }
     // A statement uses them as well.
     let statement = "select age, expected_labelled from maturity where day = '2026-06-29' and age = 'latest'";
-    let sql = Sql { statement: statement.into(), all_days: false, as_of: None, cut: None };
+    let sql = Sql { statement: statement.into(), all_days: false, as_of: None, read_version: None };
     let told = csv(scene.query(now).sql(scene.id(), &sql).await.unwrap());
     let found: f64 = told.lines().nth(1).unwrap().strip_prefix("latest,").unwrap().parse().unwrap();
     assert!((found - expected).abs() < 1e-9, "{told}");
-    // By a cut the days of the cut alone count: other days were not read.
+    // By a read version the days of the read version alone count: other days were not read.
     let words = Words { from: "2026-06-29", to: "2026-06-29", ..words("day,labelled") };
     let as_of = Words { as_of: Some("2026-07-02T12:00:00Z"), ..words.clone() };
     let request = Request::parse(What::Evaluations, &as_of).unwrap();
-    let cut = scene.query(now).run(scene.id(), &request).await.unwrap().cut.unwrap().to_string();
-    let by_cut = Words { cut: Some(&cut), columns: Some("age,expected_labelled"), ..words };
-    let request = Request::parse(What::Maturity, &by_cut).unwrap();
-    let by_cut = scene.query(now).run(scene.id(), &request).await.unwrap();
-    assert!(by_cut.warnings[0].contains("the truth of 2026-06-29 is to come is not known"), "{by_cut:?}");
-    assert_eq!(csv(by_cut).lines().last().unwrap(), "latest,");
+    let read_version =
+        scene.query(now).run(scene.id(), &request).await.unwrap().read_version.unwrap().to_string();
+    let by_read_version =
+        Words { read_version: Some(&read_version), columns: Some("age,expected_labelled"), ..words };
+    let request = Request::parse(What::Maturity, &by_read_version).unwrap();
+    let by_read_version = scene.query(now).run(scene.id(), &request).await.unwrap();
+    assert!(
+        by_read_version.warnings[0].contains("the truth of 2026-06-29 is to come is not known"),
+        "{by_read_version:?}"
+    );
+    assert_eq!(csv(by_read_version).lines().last().unwrap(), "latest,");
 }

@@ -16,7 +16,7 @@ on_both_engines!(
     numbers_are_those_of_sql,
     constants_and_casts_are_those_of_sql,
     day_and_instant_differences_have_sign_and_unit,
-    times_are_cut_off_to_units,
+    times_are_read_version_off_to_units,
     each_unit_begins_where_the_calendar_says,
     value_undefined_per_row_is_refused,
 );
@@ -136,7 +136,7 @@ async fn day_and_instant_differences_have_sign_and_unit(scene: Scene) {
     assert_eq!(within("power(2, 40) > score and key = 'k2'").await.unwrap(), "key\nk2\n");
 }
 
-async fn times_are_cut_off_to_units(scene: Scene) {
+async fn times_are_read_version_off_to_units(scene: Scene) {
     filled(&scene).await;
     for (statement, told) in [
         (

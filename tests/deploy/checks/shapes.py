@@ -61,5 +61,5 @@ def alarm_faults(alarm, known):
 
 def looked_at(resources):
     alarms = of(resources, "aws_cloudwatch_metric_alarm")
-    figures = sum(max(1, sum(bool(query["metric"]) for query in alarm["metric_query"] or [])) for alarm in alarms)
-    return f"{len(alarms)} alarms on {figures} metrics, {len(made(resources))} metrics from log lines"
+    metrics = sum(max(1, sum(bool(query["metric"]) for query in alarm["metric_query"] or [])) for alarm in alarms)
+    return f"{len(alarms)} alarms on {metrics} metrics, {len(made(resources))} metrics from log lines"

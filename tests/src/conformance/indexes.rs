@@ -25,19 +25,19 @@ fn in_gsi1(subject: &Subject, sk: &str, pk: &str, sort: &str) -> Item {
     subject.item("p", sk).with("GSI1PK", subject.pk(pk)).with("GSI1SK", sort)
 }
 
-fn on_board(subject: &Subject, sk: &str, board: &str, score: &str) -> Result<Item> {
+fn on_leaderboard(subject: &Subject, sk: &str, leaderboard: &str, score: &str) -> Result<Item> {
     let score = Value::N(Number::parse(score)?);
-    Ok(subject.item("p", sk).with("board", subject.pk(board)).with("score", score))
+    Ok(subject.item("p", sk).with("board", subject.pk(leaderboard)).with("score", score))
 }
 
 /// An index follows the item that stands in it, and gives it whole.
 pub async fn an_item_appears_moves_and_disappears(subject: &Subject) -> Result<()> {
     let (a, b) = (Query::index(Index::Gsi1, subject.pk("a")), Query::index(Index::Gsi1, subject.pk("b")));
-    let board = Query::index(Index::Board, subject.pk("a"));
-    let item = on_board(subject, "x", "a", "1")?.with("data", vec![1; 500]);
+    let leaderboard = Query::index(Index::Board, subject.pk("a"));
+    let item = on_leaderboard(subject, "x", "a", "1")?.with("data", vec![1; 500]);
     let item = item.with("GSI1PK", subject.pk("a")).with("GSI1SK", "1");
     subject.table.put(item.clone(), Condition::None).await?;
-    for query in [&a, &board] {
+    for query in [&a, &leaderboard] {
         eventually(vec![item.clone()], || query_all(&*subject.table, query.clone())).await?;
     }
     let only = a.clone().only(&["score"]);
@@ -47,7 +47,7 @@ pub async fn an_item_appears_moves_and_disappears(subject: &Subject) -> Result<(
     subject.table.put(in_gsi1(subject, "x", "b", "1"), Condition::None).await?;
     expect(subject, &b, &["x"]).await?;
     expect(subject, &a, &[]).await?;
-    expect(subject, &board, &[]).await?;
+    expect(subject, &leaderboard, &[]).await?;
 
     subject.table.put(subject.item("p", "x"), Condition::None).await?;
     expect(subject, &b, &[]).await?;
@@ -59,20 +59,20 @@ pub async fn an_item_appears_moves_and_disappears(subject: &Subject) -> Result<(
 
 /// Both attributes, or the item does not stand there.
 pub async fn half_a_key_is_not_in_the_index(subject: &Subject) -> Result<()> {
-    let (gsi1, board) =
+    let (gsi1, leaderboard) =
         (Query::index(Index::Gsi1, subject.pk("i")), Query::index(Index::Board, subject.pk("i")));
     let halves = [
         subject.item("p", "a").with("GSI1PK", subject.pk("i")).with("score", 1),
         subject.item("p", "b").with("GSI1SK", "1").with("board", subject.pk("i")),
         in_gsi1(subject, "c", "i", "1"),
-        on_board(subject, "d", "i", "1")?,
+        on_leaderboard(subject, "d", "i", "1")?,
     ];
     for item in halves {
         subject.table.put(item.clone(), Condition::None).await?;
         assert_eq!(subject.table.get(&item.key).await?, Some(item));
     }
     expect(subject, &gsi1, &["c"]).await?;
-    expect(subject, &board, &["d"]).await
+    expect(subject, &leaderboard, &["d"]).await
 }
 
 /// A range of an index is one of its own sort key.
@@ -97,7 +97,7 @@ pub async fn scores_are_ordered_as_numbers(subject: &Subject) -> Result<()> {
     let scores =
         ["-1e100", "-10", "-9", "-0.5", "0", "1e-100", "0.3", "0.30000000000000004", "9", "10", "1e100"];
     for (at, score) in scores.iter().enumerate().rev() {
-        subject.table.put(on_board(subject, &format!("{at:02}"), "i", score)?, Condition::None).await?;
+        subject.table.put(on_leaderboard(subject, &format!("{at:02}"), "i", score)?, Condition::None).await?;
     }
     let sorted: Vec<String> = (0..scores.len()).map(|at| format!("{at:02}")).collect();
     let mut sorted: Vec<&str> = sorted.iter().map(String::as_str).collect();
@@ -113,7 +113,8 @@ pub async fn scores_are_ordered_as_numbers(subject: &Subject) -> Result<()> {
 pub async fn pages_of_an_index_miss_nothing(subject: &Subject) -> Result<()> {
     let mut expected = BTreeSet::new();
     for at in 0..30 {
-        let item = on_board(subject, &format!("{at:02}"), "i", ["0.1", "7", "0.30000000000000004"][at % 3])?;
+        let item =
+            on_leaderboard(subject, &format!("{at:02}"), "i", ["0.1", "7", "0.30000000000000004"][at % 3])?;
         let item = item.with("GSI1PK", subject.pk("i")).with("GSI1SK", format!("{}", at / 10));
         expected.insert(item.key.sk.clone());
         subject.table.put(item, Condition::None).await?;

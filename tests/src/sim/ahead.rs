@@ -1,4 +1,4 @@
-//! A machine with a file, whose clock is the only one: in a history in which late, undated, repeated and withdrawn events come together, it is hours or months
+//! A machine with a file, whose clock is the only one: in a history in which late, undated, repeated and retracted events come together, it is hours or months
 //! ahead now and then while a worker starts, or is set ahead while one works, and is set right minutes later. What was decided meanwhile of instants that had not
 //! come is decided again: in the end all is as if the clock had always been right.
 
@@ -13,10 +13,11 @@ use event::{Day, Kind, Result, Timestamp};
 use fold::{alert::State, maturity::AGES};
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
-    key, pending, rolled,
+    key, rollup_vintage,
     segment_item::CLOSED_AFTER_SECONDS,
-    staged::{self, StagedUntil},
     store::Store,
+    unmatched,
+    vintage::{self, VintageUntil},
 };
 use projector::{Options, Projector, verify::verify};
 use table::{Query, Table, query_all};
@@ -73,13 +74,13 @@ pub struct Ahead {
     pub violations: Vec<String>,
     /// Number of times that the clock was ahead.
     pub episodes: u64,
-    /// Number of stages in the end.
-    pub stages: usize,
+    /// Number of vintages in the end.
+    pub vintages: usize,
     /// Number of outcomes that wait in the end.
     pub waiting: usize,
     /// Number of deliveries.
     pub posted: usize,
-    /// Numbers of events that were repeated, withdrawn, or came without a date.
+    /// Numbers of events that were repeated, retracted, or came without a date.
     pub odd: [usize; 3],
 }
 
@@ -214,9 +215,9 @@ impl Scene {
         let batch = batches::draw(&self.random, (1, number));
         // Each outcome without a date is known by its label, and comes once.
         let is_again = self.random.hits(4) && !batch.body.contains(&format!(r#""label":"{UNDATED}"#));
-        let withdrawn = batch.body.matches(r#""withdrawn""#).count();
+        let retracted = batch.body.matches(r#""retracted""#).count();
         let undated = batch.body.matches(&format!(r#""label":"{UNDATED}"#)).count();
-        let more = [usize::from(is_again) * batch.keys.len(), withdrawn, undated];
+        let more = [usize::from(is_again) * batch.keys.len(), retracted, undated];
         self.out.odd.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         self.submit(ingest, (batch.kind, &batch.body), batch.idempotency_key.as_deref()).await;
         if is_again {
@@ -264,7 +265,7 @@ impl Scene {
         let rows = segments.iter().map(|both| naive::rows(&both.appended));
         let rows: Vec<Row> = rows.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         self.joined(table, &rows).await?;
-        self.stages(table, &rows).await?;
+        self.vintages(table, &rows).await?;
         self.outcomes(table).await?;
         self.alerts(table, &rows).await?;
         self.posted(table).await
@@ -299,15 +300,15 @@ impl Scene {
     }
 
     /// Each day that had something when it had an age is kept as it stood then, and none is that has not had one. That what is kept is right, `verify` says.
-    async fn stages(&mut self, table: &Arc<dyn Table>, rows: &[Row]) -> Result<()> {
+    async fn vintages(&mut self, table: &Arc<dyn Table>, rows: &[Row]) -> Result<()> {
         let (now, workspace) = (self.world.clock.now(), self.workspace.id().clone());
-        let until = StagedUntil::load(&**table, &workspace).await?.expect("stages are made").at;
+        let until = VintageUntil::load(&**table, &workspace).await?.expect("vintages are made").at;
         if until > now {
-            self.violated(format!("stages are made up to {until} at {now}"));
+            self.violated(format!("vintages are made up to {until} at {now}"));
         }
         let (from, to) = ("2026-05-01".parse()?, "2027-06-01".parse()?);
-        let evaluations = staged::between(&**table, &workspace, from, to).await?;
-        let rollups = rolled::between(&**table, &workspace, from, to).await?;
+        let evaluations = vintage::between(&**table, &workspace, from, to).await?;
+        let rollups = rollup_vintage::between(&**table, &workspace, from, to).await?;
         for day in rows.iter().map(|row| row.day).collect::<BTreeSet<_>>() {
             let first = |kinds: &[Kind]| {
                 let of_day = rows.iter().filter(|row| row.day == day && kinds.contains(&row.kind));
@@ -323,7 +324,7 @@ impl Scene {
                 evaluations.get(&day).into_iter().flatten().map(|(hours, _)| *hours).collect(),
                 rollups.get(&day).into_iter().flatten().map(|(hours, _)| *hours).collect::<BTreeSet<u32>>(),
             ];
-            self.out.stages += kept[0].len() + kept[1].len();
+            self.out.vintages += kept[0].len() + kept[1].len();
             let wanted = [wanted(&[Kind::Predictions, Kind::Outcomes]), wanted(&Kind::STORED)];
             for (kept, wanted) in kept.iter().zip(&wanted) {
                 let is_early = |hours: &u32| {
@@ -344,7 +345,7 @@ impl Scene {
         self.out.violations.append(&mut judging.violations);
         self.out.waiting = judging.came - judging.judged;
         let workspace = self.workspace.id().clone();
-        for (id, decision) in pending::decisions_since(&**table, &workspace, Day::FIRST).await? {
+        for (id, decision) in unmatched::decisions_since(&**table, &workspace, Day::FIRST).await? {
             if !decision.expired.is_empty() {
                 self.violated(format!("{id} says that {:?} have waited for too long", decision.expired));
             }
@@ -371,20 +372,22 @@ impl Scene {
         if judged.day != due || fires == has {
             self.violated(format!("at {now} the rule stands at {judged:?}, not at {due}"));
         }
-        let crossings = Catalog::new(Arc::clone(table))
-            .crossings(&workspace, Day::FIRST, "2027-06-01".parse()?, 1_000)
+        let transitions = Catalog::new(Arc::clone(table))
+            .transitions(&workspace, Day::FIRST, "2027-06-01".parse()?, 1_000)
             .await?;
-        let mut told: Vec<_> = crossings
+        let mut told: Vec<_> = transitions
             .iter()
-            .map(|crossed| (crossed.created_at, crossed.day, crossed.crossing.name()))
+            .map(|rule_transition| {
+                (rule_transition.created_at, rule_transition.day, rule_transition.transition.name())
+            })
             .collect();
         told.sort();
         let mut firing = false;
-        for (_, day, crossing) in told {
-            if (crossing == "fires") == firing {
-                self.violated(format!("it is told that it {crossing} on {day}, as before"));
+        for (_, day, transition) in told {
+            if (transition == "fires") == firing {
+                self.violated(format!("it is told that it {transition} on {day}, as before"));
             }
-            firing = crossing == "fires";
+            firing = transition == "fires";
         }
         if firing != fires {
             self.violated(format!("people were told last that it fires: {firing}, and {judged:?}"));

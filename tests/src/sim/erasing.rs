@@ -27,10 +27,10 @@ use projector::{
     evaluate::evaluate,
     features::sketch,
     key_filters,
-    pending::resolve,
     project::{self, project},
     rebuild::{self, rebuild},
     sweep::sweep,
+    unmatched::resolve,
 };
 use table::Table;
 use tokio::{

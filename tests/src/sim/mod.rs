@@ -12,7 +12,7 @@
 //! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
 //! - [`erasing`] lets keys be erased beside all of that, and compares what is left with a naive oracle.
 //! - [`compacting`] has small segments merged while everything else happens.
-//! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
+//! - [`transitions`] has alert rules judged, and what crosses posted to receivers that fail.
 //! - [`mod@heat`] has partitions throttle as those of DynamoDB do.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
@@ -39,7 +39,9 @@ pub use ops::{Change, Op, ops};
 pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};
 pub use resolving::{Judging, resolving};
-pub use scene::{Compacted, Crossed, Gone, RunReport, compacting, crossings, grow, retained, run, run_ops};
+pub use scene::{
+    Compacted, Gone, RuleTransition, RunReport, compacting, grow, retained, run, run_ops, transitions,
+};
 pub use shrink::shrink;
 pub use writers::{Written, writers};
 
@@ -62,11 +64,11 @@ pub enum Planted {
     /// The events that are left of a day that expires meanwhile are taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
-    /// Where an alert rule stands, and that it crossed, is written whether or not somebody else judged the day. [`crossings`] finds it.
+    /// Where an alert rule stands, and that it crossed, is written whether or not somebody else judged the day. [`transitions`] finds it.
     BlindJudging,
-    /// A delivery is recorded as made before it is. [`crossings`] finds it.
+    /// A delivery is recorded as made before it is. [`transitions`] finds it.
     DeliveredTooEarly,
-    /// A try is not claimed, and what came of it is written whatever somebody else has written. [`crossings`] finds it.
+    /// A try is not claimed, and what came of it is written whatever somebody else has written. [`transitions`] finds it.
     BlindDelivery,
     /// A decision about an outcome without a date is written whether or not another process decided it. [`resolving`] finds
     /// it.

@@ -120,7 +120,7 @@ impl Process {
                 Write::Put(item, Condition::None)
             }
             (Some(Planted::BlindJudging), Write::Put(item, _))
-                if ["standing#", "crossing#", "delivery#"]
+                if ["standing#", "transition#", "delivery#"]
                     .iter()
                     .any(|kind| item.key.sk.starts_with(kind)) =>
             {

@@ -14,16 +14,16 @@ use std::{
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{
     Columns, Kind, Result, Task, Timestamp,
-    fields::{JUDGES, Judges, WITHDRAWN},
+    fields::{AppliesTo, JUDGES, RETRACTED},
 };
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
-    key::PendingSegment,
-    pending::{self, Decision},
+    key::UnmatchedSegment,
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
     store::{Store, shown},
+    unmatched::{self, Decision},
 };
-use projector::{WorkspaceDay, pending::resolve, project::project, sweep::sweep};
+use projector::{WorkspaceDay, project::project, sweep::sweep, unmatched::resolve};
 use table::Table;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -184,7 +184,7 @@ impl Scene {
         let key = || format!("k{}", self.random.below(KEYS));
         if self.random.hits(2) {
             let (key, at) = (key(), instant());
-            let more = if self.random.hits(6) { r#","withdrawn":true,"reason":"wrong""# } else { "" };
+            let more = if self.random.hits(6) { r#","retracted":true,"reason":"wrong""# } else { "" };
             let row = format!(r#"{{"key":"{key}","predicted_at":"{at}","release":"v1","score":0.5{more}}}"#);
             return (Kind::Predictions, row);
         }
@@ -193,7 +193,7 @@ impl Scene {
                 r#"{{"key":"{}","observed_at":"{}","label":"{UNDATED}{writer}-{number}-{row}"{}}}"#,
                 key(),
                 instant(),
-                judges(&self.random)
+                applies_to(&self.random)
             )
         };
         let rows: Vec<String> = (0..1 + self.random.below(3)).map(row).collect();
@@ -202,10 +202,10 @@ impl Scene {
 }
 
 /// Draws which predictions an outcome without a date judges: it says nothing, the latest, or all.
-pub(super) fn judges(random: &Random) -> String {
+pub(super) fn applies_to(random: &Random) -> String {
     match random.below(4) {
-        0 => format!(r#","{JUDGES}":"{}""#, Judges::Latest.name()),
-        1 => format!(r#","{JUDGES}":"{}""#, Judges::All.name()),
+        0 => format!(r#","{JUDGES}":"{}""#, AppliesTo::Latest.name()),
+        1 => format!(r#","{JUDGES}":"{}""#, AppliesTo::All.name()),
         _ => String::new(),
     }
 }
@@ -289,19 +289,21 @@ fn time(columns: &Columns, name: &str, row: usize) -> i64 {
 }
 
 /// Instants that rows of segments judge, and the instant as of which that was decided.
-type Decided = BTreeMap<(PendingSegment, u32), (Vec<i64>, Timestamp)>;
+type Decided = BTreeMap<(UnmatchedSegment, u32), (Vec<i64>, Timestamp)>;
 
 /// Reads the decisions about some segments.
 async fn decided(
     table: &dyn Table,
-    segments: BTreeSet<PendingSegment>,
+    segments: BTreeSet<UnmatchedSegment>,
     judging: &mut Judging,
 ) -> Result<Decided> {
     let mut decided = Decided::new();
     for segment in segments {
-        for (_, Decision { judges, as_of, .. }) in pending::decisions(table, &segment, 1).await? {
+        for (_, Decision { applies_to, as_of, .. }) in unmatched::decisions(table, &segment, 1).await? {
             judging.decisions += 1;
-            decided.extend(judges.into_iter().map(|(row, judged)| ((segment.clone(), row), (judged, as_of))));
+            decided.extend(
+                applies_to.into_iter().map(|(row, judged)| ((segment.clone(), row), (judged, as_of))),
+            );
         }
     }
     Ok(decided)
@@ -317,9 +319,9 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
     };
     let predicted: Vec<Predicted> = rows(Kind::Predictions)
         .map(|(segment, columns, row)| {
-            let is_withdrawn = columns.column(WITHDRAWN).is_some_and(|column| column.text(row).is_some());
+            let is_retracted = columns.column(RETRACTED).is_some_and(|column| column.text(row).is_some());
             let (key, at) = (text(columns, "key", row), time(columns, "predicted_at", row));
-            (key, at, segment.appended_at, is_withdrawn, text(columns, "release", row))
+            (key, at, segment.appended_at, is_retracted, text(columns, "release", row))
         })
         .collect();
     // Appended outcomes by label, in the order of their appends.
@@ -330,12 +332,12 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             .or_default()
             .push((number, time(columns, "predicted_at", row)));
     }
-    let all: BTreeSet<PendingSegment> = rows(Kind::Pending)
-        .map(|(segment, ..)| PendingSegment { log: segment.log.clone(), seq: segment.seq })
+    let all: BTreeSet<UnmatchedSegment> = rows(Kind::Unmatched)
+        .map(|(segment, ..)| UnmatchedSegment { log: segment.log.clone(), seq: segment.seq })
         .collect();
     let decided = decided(&**table, all, judging).await?;
     let mut last = BTreeMap::<(String, i64, i64), usize>::new();
-    for (segment, columns, row) in rows(Kind::Pending) {
+    for (segment, columns, row) in rows(Kind::Unmatched) {
         judging.came += 1;
         let (key, observed_at) = (text(columns, "key", row), time(columns, "observed_at", row));
         let label = text(columns, "label", row);
@@ -343,8 +345,8 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             // It was erased, with its key and what was made of it.
             continue;
         }
-        let is_all = text(columns, JUDGES, row) == Judges::All.name();
-        let of = (PendingSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
+        let is_all = text(columns, JUDGES, row) == AppliesTo::All.name();
+        let of = (UnmatchedSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
         let mut found = appended.remove(&label).unwrap_or_default();
         found.sort_unstable_by_key(|(_, judged)| *judged);
         let Some((judged, as_of)) = decided.get(&of) else {

@@ -16,19 +16,19 @@ use tokio::{task::JoinHandle, time::sleep};
 mod appends;
 mod changes;
 mod compacting;
-mod crossings;
 mod gone;
 mod projectors;
 mod reader;
 mod settle;
+mod transitions;
 
 pub(super) use appends::events;
 pub(super) use changes::ENVIRONMENT;
 use changes::{MODEL, Names, SPARE};
 pub use compacting::{Compacted, compacting};
-pub use crossings::{Crossed, crossings};
 pub use gone::{Gone, retained};
 use projectors::Running;
+pub use transitions::{RuleTransition, transitions};
 
 use super::{
     Op, Planted, ops,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::WITHDRAWN, lane::Place};
+use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::RETRACTED, lane::Place};
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
@@ -69,7 +69,7 @@ pub struct Written {
     /// Number of segments that were handed over, and found to be what the table has.
     pub handed: u64,
     /// Number of sent events that count no more, because they were taken back.
-    pub withdrawn: usize,
+    pub retracted: usize,
     /// Number of keys with another event than their last one, if each batch had a lane of its own.
     pub misplaced_by_batch: usize,
 }
@@ -222,7 +222,7 @@ impl Scene {
         let row = |row: u64| {
             let (key, value) = (self.random.below(KEYS), writer * 1_000 + number * 10 + row);
             let at = format!("2026-06-0{day}T04:30:00Z");
-            let more = if self.random.hits(5) { r#","withdrawn":true,"reason":"wrong""# } else { "" };
+            let more = if self.random.hits(5) { r#","retracted":true,"reason":"wrong""# } else { "" };
             match kind {
                 Kind::Predictions => {
                     format!(
@@ -277,9 +277,9 @@ fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
             if !seen.insert((named.clone(), value.to_bits())) {
                 written.violations.push(format!("{named:?} has {value} twice"));
             }
-            let is_withdrawn = columns.column(WITHDRAWN).is_some_and(|column| column.text(row).is_some());
-            match is_withdrawn {
-                true => written.withdrawn += usize::from(last.remove(&named).is_some()),
+            let is_retracted = columns.column(RETRACTED).is_some_and(|column| column.text(row).is_some());
+            match is_retracted {
+                true => written.retracted += usize::from(last.remove(&named).is_some()),
                 false => _ = last.insert(named, value),
             }
         }

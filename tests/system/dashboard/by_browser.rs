@@ -29,13 +29,13 @@ const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 /// Pages: the name of the picture, the heading, and the address.
 const PAGES: [(&str, &str, &str); 19] = [
     ("workspaces", "Workspaces", "#/"),
-    ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
-    ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
-    ("interval", "Figures", "#/w/flights/nyc/figures?from=2013-07-01&to=2013-07-03&interval=true"),
+    ("metrics", "Metrics", "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=accuracy"),
+    ("weeks", "Metrics", "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=auc&group-by=week"),
+    ("interval", "Metrics", "#/w/flights/nyc/metrics?from=2013-07-01&to=2013-07-03&interval=true"),
     (
         "expected",
-        "Figures",
-        "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy&group-by=week&expected=true&reference=2013-05-01..2013-06-15",
+        "Metrics",
+        "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=accuracy&group-by=week&expected=true&reference=2013-05-01..2013-06-15",
     ),
     ("day", "Day", "#/w/flights/nyc/day?day=2013-07-05&release=v2&bin=4"),
     ("compare", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"),
@@ -126,7 +126,7 @@ fn every_page_shows_api_answers_in_both_themes() {
 }
 
 #[test]
-fn figures_are_those_of_the_api() {
+fn metrics_are_those_of_the_api() {
     let _alone = alone();
     let place = scene();
     let service = Running::start(place, &[], &[]);
@@ -150,13 +150,13 @@ fn figures_are_those_of_the_api() {
     assert_eq!(row[3], "2013-07-09");
     assert_eq!(row[4].replace(',', ""), total.to_string());
     browser.click("td a.strong");
-    shown(&browser, "Figures of flights/nyc");
+    shown(&browser, "Metrics of flights/nyc");
 
-    for (figure, group) in [("accuracy", "day"), ("auc", "day"), ("log_loss", "week"), ("mcc", "day")] {
-        let hash = format!("#/w/flights/nyc/figures?{WINDOW}&figure={figure}&group-by={group}");
+    for (metric, group) in [("accuracy", "day"), ("auc", "day"), ("log_loss", "week"), ("mcc", "day")] {
+        let hash = format!("#/w/flights/nyc/metrics?{WINDOW}&metric={metric}&group-by={group}");
         browser.open("about:blank");
         browser.open(&format!("{base}{hash}"));
-        shown(&browser, "Figures");
+        shown(&browser, "Metrics");
         let rows = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&group-by={group}")).text());
         let shown = cells(&browser);
         assert_eq!(shown.len(), rows.len());
@@ -164,11 +164,11 @@ fn figures_are_those_of_the_api() {
             assert_eq!(shown[0], row["day"].as_str().unwrap());
             assert_eq!(shown[1], row["release"].as_str().unwrap());
             assert_eq!(shown[2].replace(',', ""), row["labelled"].to_string());
-            assert!(is_shown(&shown[3], &row[figure]), "{figure}: {shown:?}, {}", row[figure]);
+            assert!(is_shown(&shown[3], &row[metric]), "{metric}: {shown:?}, {}", row[metric]);
         }
     }
-    // The line of a release has as many points as there are days with a figure; the promotion is marked.
-    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
+    // The line of a release has as many points as there are days with a metric; the promotion is marked.
+    browser.open(&format!("{base}#/w/flights/nyc/metrics?{WINDOW}&metric=accuracy"));
     browser.wait_for("document.querySelector('h2')?.innerText === 'accuracy'", &[]);
     let days = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&release=v1")).text()).len();
     let points = browser
@@ -179,7 +179,7 @@ fn figures_are_those_of_the_api() {
     // As known on a day: by the address, and equal to the API.
     let asked = format!("{WORKSPACE}/evaluations?{WINDOW}&as-of=2013-06-23");
     let rows = ndjson(service.get(&asked).text());
-    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy&as-of=2013-06-23"));
+    browser.open(&format!("{base}#/w/flights/nyc/metrics?{WINDOW}&metric=accuracy&as-of=2013-06-23"));
     browser.wait_for("document.querySelector('output')?.innerText === '2013-06-23' && !document.querySelector('[aria-busy]')", &[]);
     let shown = cells(&browser);
     assert_eq!(shown.len(), rows.len());
@@ -199,8 +199,8 @@ fn immature_week_is_shaded_over_its_whole_length() {
     let weeks = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{asked}&release=v1")).text());
     let immature = weeks.iter().filter(|row| row["maturity"].as_f64().is_some_and(|share| share < 0.9));
     assert_eq!(immature.map(|row| &row["day"]).collect::<Vec<_>>(), ["2013-07-01"]);
-    browser.open(&format!("http://{}/#/w/flights/nyc/figures?{asked}", service.address()));
-    shown(&browser, "Figures");
+    browser.open(&format!("http://{}/#/w/flights/nyc/metrics?{asked}", service.address()));
+    shown(&browser, "Metrics");
     let ends = "const shade = document.querySelector('.stage rect.shade'); const from = Number(shade.getAttribute('x'));
         const day = (text) => Number([...document.querySelectorAll('.stage text.tick')].find((one) => one.textContent === text).getAttribute('x'));
         return [from, from + Number(shade.getAttribute('width')), day('1 Jul'), day('8 Jul')].map(Math.round)";
@@ -217,8 +217,8 @@ fn the_keyboard_does_what_the_pointer_does() {
     let service = Running::start(place, &[], &[]);
     let base = format!("http://{}/", service.address());
     let browser = Browser::start();
-    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
-    shown(&browser, "Figures");
+    browser.open(&format!("{base}#/w/flights/nyc/metrics?{WINDOW}&metric=accuracy"));
+    shown(&browser, "Metrics");
     browser.press("\u{E004}");
     assert_eq!(browser.run("return document.activeElement.id", &[]), "skip");
     browser.press("\u{E007}");
@@ -256,8 +256,8 @@ fn a_day_is_that_of_the_api() {
     let base = format!("http://{}/", service.address());
     let browser = Browser::start();
     browser.resize(1360, 1000);
-    browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy"));
-    shown(&browser, "Figures");
+    browser.open(&format!("{base}#/w/flights/nyc/metrics?{WINDOW}&metric=accuracy"));
+    shown(&browser, "Metrics");
     // From a day in the table to the page of the day.
     browser.click("td a[href*='2013-07-05']");
     shown(&browser, "Day");

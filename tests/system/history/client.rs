@@ -41,7 +41,7 @@ pub(crate) fn agent(clients: usize) -> ureq::Agent {
 /// Answer over HTTP.
 struct Said {
     status: u16,
-    cut: String,
+    read_version: String,
     as_of: Option<i64>,
     warning: Option<String>,
     body: String,
@@ -49,7 +49,7 @@ struct Said {
 
 /// Next step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Vintage {
     /// Write and read.
     Live,
     /// Ask as of an instant within its writes.
@@ -65,7 +65,7 @@ pub(crate) struct Client<'a> {
     dice: Dice,
     workspace: String,
     day: Day,
-    stage: Stage,
+    vintage: Vintage,
     pub(crate) number: usize,
     pub(crate) writes: u64,
     pub(crate) history: History,
@@ -86,7 +86,7 @@ impl<'a> Client<'a> {
             dice: Dice(number as u64 + 1),
             workspace: workspace(number / IN_ONE_WORKSPACE),
             day,
-            stage: Stage::Live,
+            vintage: Vintage::Live,
             number,
             writes: 0,
             history: History::default(),
@@ -97,21 +97,21 @@ impl<'a> Client<'a> {
 
     /// Makes the next step, and returns the time of the following one; `None` at the end.
     pub(crate) fn go_on(&mut self) -> Option<i64> {
-        match self.stage {
-            Stage::Live => {
+        match self.vintage {
+            Vintage::Live => {
                 let begun = now();
                 self.live();
                 self.lived = Span { begun, ended: now() };
-                self.stage = Stage::LookBack;
+                self.vintage = Vintage::LookBack;
                 Some(self.lived.ended + look_back_after(self.number))
             }
-            Stage::LookBack => {
+            Vintage::LookBack => {
                 self.look_back();
-                self.stage = Stage::LookAgain;
+                self.vintage = Vintage::LookAgain;
                 // Later, when all late events have come.
                 Some(now() + LATE)
             }
-            Stage::LookAgain => {
+            Vintage::LookAgain => {
                 self.look_again();
                 None
             }
@@ -129,11 +129,12 @@ impl<'a> Client<'a> {
         };
         let mut answer = answer.ok()?;
         let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
-        let (cut, warning) = (header("almanac-cut").unwrap_or_default(), header("almanac-warning"));
+        let (read_version, warning) =
+            (header("almanac-read-version").unwrap_or_default(), header("almanac-warning"));
         let as_of = header("almanac-as-of").map(|as_of| Timestamp::parse(&as_of).unwrap().micros());
         let status = answer.status().as_u16();
         let body = answer.body_mut().read_to_string().ok()?;
-        Some(Said { status, cut, as_of, warning, body })
+        Some(Said { status, read_version, as_of, warning, body })
     }
 
     /// Tries all processes of its kind, again and again, until there is an answer.
@@ -183,7 +184,7 @@ impl<'a> Client<'a> {
         let when = match as_of {
             AsOf::Now => String::new(),
             AsOf::Instant(instant) => format!("&as-of={}", Timestamp::from_micros(*instant).unwrap()),
-            AsOf::Cut(cut) => format!("&cut={cut}"),
+            AsOf::ReadVersion(read_version) => format!("&read_version={read_version}"),
         };
         let (begun, day) = (now(), self.day);
         let said = self.ask(&format!("{what}?from={day}&to={day}{when}"), &[], None)?;
@@ -200,15 +201,22 @@ impl<'a> Client<'a> {
             (AsOf::Instant(_), Some(answered)) => AsOf::Instant(answered),
             (other, _) => other.clone(),
         };
-        let cut = AsOf::Cut(said.cut.clone());
+        let read_version = AsOf::ReadVersion(said.read_version.clone());
         let bytes = said.body;
-        self.history.reads.push(Read { what, as_of: as_of.clone(), begun, rows, bytes, cut: said.cut });
-        Some(if matches!(as_of, AsOf::Instant(_)) { as_of } else { cut })
+        self.history.reads.push(Read {
+            what,
+            as_of: as_of.clone(),
+            begun,
+            rows,
+            bytes,
+            read_version: said.read_version,
+        });
+        Some(if matches!(as_of, AsOf::Instant(_)) { as_of } else { read_version })
     }
 
     /// Writes and reads of a history.
     fn live(&mut self) {
-        let mut cuts = Vec::new();
+        let mut read_versions = Vec::new();
         for step in 0..6 {
             let fresh = format!("e{step}");
             match self.dice.below(4) {
@@ -219,13 +227,13 @@ impl<'a> Client<'a> {
             }
             if self.dice.below(2) == 0 {
                 let what = if self.dice.below(3) == 0 { LATEST } else { "predictions" };
-                cuts.extend(self.read(what, &AsOf::Now).map(|cut| (what, cut)));
+                read_versions.extend(self.read(what, &AsOf::Now).map(|read_version| (what, read_version)));
             }
         }
         // As of now means as of the last closed instant, by a clock that may be ahead.
         self.read("predictions", &AsOf::Instant(now()));
-        if let Some((what, cut)) = cuts.first() {
-            self.read(what, cut);
+        if let Some((what, read_version)) = read_versions.first() {
+            self.read(what, read_version);
         }
     }
 
@@ -242,14 +250,18 @@ impl<'a> Client<'a> {
 
     /// Asks again for all answers that must not have changed, and for events that must be there.
     fn look_again(&mut self) {
-        let before: Vec<(&'static str, AsOf, String)> =
-            self.history.reads.iter().map(|read| (read.what, read.as_of.clone(), read.cut.clone())).collect();
-        for (what, as_of, cut) in before {
+        let before: Vec<(&'static str, AsOf, String)> = self
+            .history
+            .reads
+            .iter()
+            .map(|read| (read.what, read.as_of.clone(), read.read_version.clone()))
+            .collect();
+        for (what, as_of, read_version) in before {
             if let AsOf::Instant(_) = as_of {
                 self.read(what, &as_of);
             }
-            if !cut.is_empty() {
-                self.read(what, &AsOf::Cut(cut));
+            if !read_version.is_empty() {
+                self.read(what, &AsOf::ReadVersion(read_version));
             }
         }
         self.read("predictions", &AsOf::Now);

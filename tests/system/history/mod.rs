@@ -27,7 +27,7 @@ pub(crate) enum AsOf {
     Now,
     /// Instant that the answer named.
     Instant(i64),
-    Cut(String),
+    ReadVersion(String),
 }
 
 /// An answer.
@@ -39,8 +39,8 @@ pub(crate) struct Read {
     /// Rows, in order; `None` for answers without rows of events.
     pub(crate) rows: Option<Vec<Row>>,
     pub(crate) bytes: String,
-    /// Cut that the answer named.
-    pub(crate) cut: String,
+    /// Read version that the answer named.
+    pub(crate) read_version: String,
 }
 
 /// All actions of one client on the events of one day, which are its alone.
@@ -63,8 +63,8 @@ pub(crate) enum Anomaly {
     Swapped(Row, Row),
     /// A read of the last write of each key shows another one.
     Superseded(Row),
-    /// Different bytes at one cut.
-    CutChanged(String),
+    /// Different bytes at one read version.
+    ReadVersionChanged(String),
     /// Different bytes as of one closed instant.
     InstantChanged(i64),
     /// Sent after the instant, and present in the answer as of then.
@@ -82,16 +82,17 @@ pub(crate) fn anomalies(history: &History) -> BTreeSet<Anomaly> {
     }
     // Answers are identified by the question, its instant, and its source.
     let mut same = BTreeMap::<(&str, &AsOf), &str>::new();
-    let mut by_cut = BTreeMap::<(&str, &str), &str>::new();
+    let mut by_read_version = BTreeMap::<(&str, &str), &str>::new();
     for read in &history.reads {
         if let AsOf::Instant(instant) = read.as_of
             && *same.entry((read.what, &read.as_of)).or_insert(&read.bytes) != read.bytes
         {
             found.insert(Anomaly::InstantChanged(instant));
         }
-        let cut = if let AsOf::Cut(cut) = &read.as_of { cut } else { &read.cut };
-        if *by_cut.entry((read.what, cut)).or_insert(&read.bytes) != read.bytes {
-            found.insert(Anomaly::CutChanged(cut.clone()));
+        let read_version =
+            if let AsOf::ReadVersion(read_version) = &read.as_of { read_version } else { &read.read_version };
+        if *by_read_version.entry((read.what, read_version)).or_insert(&read.bytes) != read.bytes {
+            found.insert(Anomaly::ReadVersionChanged(read_version.clone()));
         }
         let Some(rows) = &read.rows else { continue };
         if read.what == LATEST {
@@ -179,10 +180,17 @@ mod tests {
         Append { rows: rows.to_vec(), begun: seconds(begun), acknowledged: acknowledged.map(seconds) }
     }
 
-    fn read(what: &'static str, as_of: AsOf, begun: i64, rows: &[Row], cut: &str) -> Read {
+    fn read(what: &'static str, as_of: AsOf, begun: i64, rows: &[Row], read_version: &str) -> Read {
         let rows = rows.to_vec();
         let bytes = format!("{rows:?}");
-        Read { what, as_of, begun: begun * 1_000_000, rows: Some(rows), bytes, cut: cut.into() }
+        Read {
+            what,
+            as_of,
+            begun: begun * 1_000_000,
+            rows: Some(rows),
+            bytes,
+            read_version: read_version.into(),
+        }
     }
 
     /// Three writes of one key, one of another that was never acknowledged, and reads of all sorts.
@@ -200,7 +208,7 @@ mod tests {
             reads: vec![
                 read("predictions", AsOf::Now, 20, &all[..2], "one"),
                 read("predictions", AsOf::Now, 70, &[all.as_slice(), &[open]].concat(), "two"),
-                read("predictions", AsOf::Cut("one".into()), 70, &all[..2], "one"),
+                read("predictions", AsOf::ReadVersion("one".into()), 70, &all[..2], "one"),
                 read("predictions", early.clone(), 75, &all[..2], "one"),
                 read("predictions", early, 80, &all[..2], "one"),
                 read(LATEST, AsOf::Now, 70, &all[2..], "three"),
@@ -232,24 +240,24 @@ mod tests {
         assert_eq!(swapped, one(Anomaly::Swapped(row("a", 1), row("a", 2))));
         let superseded = planted(|history| history.reads[5].rows = Some(vec![row("a", 2)]));
         assert_eq!(superseded, one(Anomaly::Superseded(row("a", 2))));
-        let cut = planted(|history| _ = history.reads[2].rows.as_mut().unwrap().pop());
-        assert_eq!(cut, one(Anomaly::CutChanged("one".into())));
+        let read_version = planted(|history| _ = history.reads[2].rows.as_mut().unwrap().pop());
+        assert_eq!(read_version, one(Anomaly::ReadVersionChanged("one".into())));
         let instant = planted(|history| {
             history.reads[4].rows.as_mut().unwrap().push(row("b", 4));
-            history.reads[4].cut = "four".into();
+            history.reads[4].read_version = "four".into();
         });
         assert_eq!(instant, one(Anomaly::InstantChanged(40_000_000)));
         let future = planted(|history| {
             for at in [3, 4] {
                 history.reads[at].rows.as_mut().unwrap().push(row("a", 3));
-                history.reads[at].cut = "four".into();
+                history.reads[at].read_version = "four".into();
             }
         });
         assert_eq!(future, one(Anomaly::FromTheFuture(row("a", 3))));
         let forgotten = planted(|history| {
             for at in [3, 4] {
                 history.reads[at].rows.as_mut().unwrap().pop();
-                history.reads[at].cut = "four".into();
+                history.reads[at].read_version = "four".into();
             }
         });
         assert_eq!(forgotten, one(Anomaly::ForgottenThen(row("a", 2))));

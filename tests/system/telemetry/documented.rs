@@ -14,7 +14,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The lists of `docs/metrics.md`.
+/// The lists of `docs/telemetry.md`.
 fn documented() -> String {
     let mut text = String::new();
     for of in [Of::Every, Of::Ingest, Of::Projector, Of::Query, Of::Sqlite, Of::Dynamodb, Of::Linux] {
@@ -37,7 +37,7 @@ const LISTS: &str = "<!-- lists -->\n";
 
 #[test]
 fn the_documentation_lists_every_metric() {
-    let path = docs().join("metrics.md");
+    let path = docs().join("telemetry.md");
     let text = fs::read_to_string(&path).unwrap();
     let (before, after) = text.split_once(LISTS).unwrap();
     if std::env::var_os("ALMANAC_UPDATE_DOCS").is_some() {

@@ -83,20 +83,20 @@ fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
     }
     let series: usize = exposed.values().map(|family| family.series).sum();
     assert!(series < 1_500, "{series} series");
-    figures_are_right(&service, &exposed["almanac_http_request_duration_seconds"]);
+    metrics_are_right(&service, &exposed["almanac_http_request_duration_seconds"]);
 }
 
 /// The value of a series.
-pub(super) fn figure(text: &str, series: &str) -> f64 {
+pub(super) fn metric(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{series} is not in\n{text}")).parse().unwrap()
 }
 
-fn figures_are_right(service: &Service, requests: &Family) {
+fn metrics_are_right(service: &Service, requests: &Family) {
     let text = service.get_until("/metrics", |answer| {
-        figure(answer.text(), r#"almanac_projector_rows_folded_total{kind="predictions"}"#) == 3.0
+        metric(answer.text(), r#"almanac_projector_rows_folded_total{kind="predictions"}"#) == 3.0
     });
-    let figure = |series: &str| figure(text.text(), series);
+    let metric = |series: &str| metric(text.text(), series);
     for (kind, outcome, batches, rows) in [
         ("predictions", "stored", 2.0, 3.0),
         ("predictions", "replayed", 1.0, 2.0),
@@ -104,14 +104,14 @@ fn figures_are_right(service: &Service, requests: &Family) {
         ("outcomes", "stored", 1.0, 1.0),
     ] {
         let labels = format!(r#"{{kind="{kind}",outcome="{outcome}"}}"#);
-        assert_eq!(figure(&format!("almanac_append_batches_total{labels}")), batches, "{labels}");
-        assert_eq!(figure(&format!("almanac_append_rows_total{labels}")), rows, "{labels}");
+        assert_eq!(metric(&format!("almanac_append_batches_total{labels}")), batches, "{labels}");
+        assert_eq!(metric(&format!("almanac_append_rows_total{labels}")), rows, "{labels}");
     }
-    assert_eq!(figure(r#"almanac_append_duration_seconds_count{kind="outcomes"}"#), 1.0);
+    assert_eq!(metric(r#"almanac_append_duration_seconds_count{kind="outcomes"}"#), 1.0);
     // The last of two predictions of one key at one instant counts.
-    assert_eq!(figure(r#"almanac_query_rows_total{what="joined"}"#), 2.0);
-    assert_eq!(figure(r#"almanac_http_responses_total{status="422"}"#), 1.0);
-    let created = figure(r#"almanac_http_responses_total{status="201"}"#);
+    assert_eq!(metric(r#"almanac_query_rows_total{what="joined"}"#), 2.0);
+    assert_eq!(metric(r#"almanac_http_responses_total{status="422"}"#), 1.0);
+    let created = metric(r#"almanac_http_responses_total{status="201"}"#);
     assert!(created >= 7.0, "{created}");
     for series in [
         r#"almanac_append_segment_bytes_total{kind="predictions"}"#,
@@ -120,12 +120,12 @@ fn figures_are_right(service: &Service, requests: &Family) {
         "almanac_query_decoded_bytes_total",
         "process_start_time_seconds",
     ] {
-        assert!(figure(series) > 0.0, "{series}");
+        assert!(metric(series) > 0.0, "{series}");
     }
     // Segments that were handed over are not unpacked.
-    let handed = figure(r#"almanac_handover_segments_total{outcome="taken"}"#);
-    assert!(handed + figure("almanac_projector_decoded_bytes_total") > 0.0, "{handed}");
-    assert_eq!(figure(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);
+    let handed = metric(r#"almanac_handover_segments_total{outcome="taken"}"#);
+    assert!(handed + metric("almanac_projector_decoded_bytes_total") > 0.0, "{handed}");
+    assert_eq!(metric(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);
     assert!(requests.labels["route"].contains("/v1/workspaces/{category}/{name}/predictions"));
     assert_eq!(requests.labels["status"], ["2xx", "4xx"].map(String::from).into());
 }

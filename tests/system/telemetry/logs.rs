@@ -1,6 +1,6 @@
 //! The log of a running system.
 
-use super::{NDJSON, SECRET, WORKSPACE, exposed::figure, prediction, run_the_pipeline};
+use super::{NDJSON, SECRET, WORKSPACE, exposed::metric, prediction, run_the_pipeline};
 use crate::support::{Located, Place, Running, Service, block_on, register};
 use catalog::Catalog;
 use log::key;
@@ -140,9 +140,9 @@ fn log_on_full_disk_loses_only_lines() {
     let service = Running::start_logging_to(&place, full, &ALL_LINES);
     appends_go_on(&service);
     let metrics = service.get("/metrics");
-    let dropped = figure(metrics.text(), r#"almanac_log_lines_dropped_total{reason="failed"}"#);
+    let dropped = metric(metrics.text(), r#"almanac_log_lines_dropped_total{reason="failed"}"#);
     assert!(dropped > 20.0, "{dropped}");
-    assert_eq!(figure(metrics.text(), "almanac_panics_total"), 0.0);
+    assert_eq!(metric(metrics.text(), "almanac_panics_total"), 0.0);
 }
 
 #[test]

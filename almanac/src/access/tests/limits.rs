@@ -115,7 +115,7 @@ on_both_engines!(
     token_for_other_kinds_cannot_append_release_events,
     token_without_a_kind_cannot_read_derived_data,
     token_without_a_kind_cannot_read_alert_texts,
-    token_without_a_kind_cannot_read_withdrawn_keys,
+    token_without_a_kind_cannot_read_retracted_keys,
     a_limited_token_makes_none_that_may_more,
     renaming_requires_right_to_create_new_name,
     unreadable_workspaces_can_only_be_unfollowed,
@@ -221,7 +221,7 @@ async fn token_without_a_kind_cannot_read_derived_data(house: House) {
     let paths = [
         ("leaderboard", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
         ("reviews/answers", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
-        ("crossings", Kind::ALL.to_vec()),
+        ("transitions", Kind::ALL.to_vec()),
         ("deliveries", Kind::ALL.to_vec()),
         ("reviews", vec![]),
     ];
@@ -260,22 +260,22 @@ async fn token_without_a_kind_cannot_read_alert_texts(house: House) {
     }
 }
 
-/// The fact of a withdrawal is in the audit trail; its key and reason are only for callers that may read every kind.
-async fn token_without_a_kind_cannot_read_withdrawn_keys(house: House) {
+/// The fact of a retraction is in the audit log; its key and reason are only for callers that may read every kind.
+async fn token_without_a_kind_cannot_read_retracted_keys(house: House) {
     let bearer = bearer_of(&house.token("sender", Limits::default()).await);
     let day = house.clock.now().day();
     let body = format!(
-        r#"[{{"key":"loan-17","predicted_on":"{day}","observed_at":"{day}T00:00:00Z","withdrawn":true,"reason":"another customer"}}]"#
+        r#"[{{"key":"loan-17","predicted_on":"{day}","observed_at":"{day}T00:00:00Z","retracted":true,"reason":"another customer"}}]"#
     );
     let outcomes = "/v1/workspaces/credit/prod/outcomes";
     let (status, _, said) = house.send_with(&[bearer], "POST", outcomes, &body).await;
     assert_eq!(status, StatusCode::CREATED, "{said}");
     for (name, limits, may_read) in of_all_kinds_and_of_some() {
         let bearer = bearer_of(&house.token(name, limits).await);
-        let path = format!("/v1/workspaces/credit/prod/audit?action=withdraw&from={day}");
+        let path = format!("/v1/workspaces/credit/prod/audit?action=retract&from={day}");
         let (status, _, said) = house.send(&[bearer], "GET", &path).await;
         assert_eq!(status, StatusCode::OK, "{said}");
-        assert!(said.contains("withdraw.outcomes"), "{said}");
+        assert!(said.contains("retract.outcomes"), "{said}");
         for text in ["loan-17", "another customer"] {
             assert_eq!(said.contains(text), may_read, "{text} by {name}: {said}");
         }

@@ -147,7 +147,7 @@ on_both_engines!(
     House::on:
     news_stream_reports_only_own_workspace_to_readers,
     news_stream_ends_by_timeout_and_on_shutdown,
-    revoked_reader_gets_no_result_of_pending_wait,
+    revoked_reader_gets_no_result_of_unmatched_wait,
 );
 
 async fn news_stream_reports_only_own_workspace_to_readers(house: House) {
@@ -195,7 +195,7 @@ async fn news_stream_ends_by_timeout_and_on_shutdown(house: House) {
     house.stop.send_replace(true);
 }
 
-async fn revoked_reader_gets_no_result_of_pending_wait(house: House) {
+async fn revoked_reader_gets_no_result_of_unmatched_wait(house: House) {
     let (router, _services) = house.service(&Does::ALL);
     let ask = async |wait: u32| {
         let request = Request::get(format!("/v1/workspaces/credit/prod/events/metrics?wait={wait}"));

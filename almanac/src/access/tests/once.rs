@@ -145,7 +145,7 @@ on_both_engines!(
     a_spent_token_answers_its_append_again,
     a_token_for_one_append_needs_a_role,
     single_append_token_permits_nothing_else,
-    single_append_token_cannot_change_runs_or_resettle,
+    single_append_token_cannot_change_runs_or_rematch,
 );
 
 async fn many_uses_at_one_time_give_one_success(scene: Scene) {
@@ -297,7 +297,7 @@ async fn single_append_token_permits_nothing_else(scene: Scene) {
     assert_eq!(key::token(&token.digest()).pk.split('#').next(), Some("token"));
 }
 
-async fn single_append_token_cannot_change_runs_or_resettle(scene: Scene) {
+async fn single_append_token_cannot_change_runs_or_rematch(scene: Scene) {
     let workspace = scene.workspace.entity().unwrap().id().clone();
     let run = scene.catalog.create_run(&workspace, NewRun::default(), scene.clock.now()).await.unwrap();
     let token = scene.token().await;
@@ -317,7 +317,7 @@ async fn single_append_token_cannot_change_runs_or_resettle(scene: Scene) {
     let mut of_outcomes = scene.asked_for();
     (of_outcomes.name, of_outcomes.limits.kinds) = ("outcomes".into(), Some(vec![Kind::Outcomes]));
     let (token, _) = scene.tokens.create(&scene.ann, of_outcomes, scene.clock.now()).await.unwrap();
-    let resettle = "/v1/workspaces/credit/prod/outcomes/resettle";
-    let (status, said) = scene.send(&token, "POST", resettle, r#"{"key":"a"}"#).await;
+    let rematch = "/v1/workspaces/credit/prod/outcomes/rematch";
+    let (status, said) = scene.send(&token, "POST", rematch, r#"{"key":"a"}"#).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
 }

@@ -15,7 +15,7 @@ use catalog::{Catalog, New, NewEntity, Patch, Role};
 use event::Right;
 use log::{
     audit::chain,
-    key::{EntityId, Trail},
+    key::{AuditLog, EntityId},
     store::Store,
 };
 use table::Table;
@@ -291,7 +291,7 @@ async fn sign_out_ends_session_and_is_audited(house: House) {
     assert_eq!(status, StatusCode::NO_CONTENT, "who came in no session has none to close");
     assert_eq!(house.who(&other).await, Ok("user:ann".into()));
 
-    let records = chain::records(&*house.table, &Trail::Server, 1, 100).await.unwrap();
+    let records = chain::records(&*house.table, &AuditLog::Server, 1, 100).await.unwrap();
     let own: BTreeMap<&str, Vec<&log::audit::Record>> = records
         .iter()
         .filter(|record| record.action.starts_with("session."))

@@ -15,7 +15,7 @@ pub(super) const EXEMPT: [(&str, &str, &str); 3] = [
 
 /// What is tried by another test, since it ends what the steps are about, needs a session, an item of a review or an outcome that was decided, or may be done once at a time.
 pub(super) const ELSEWHERE: [(&str, &str); 8] = [
-    ("POST", "/v1/workspaces/{category}/{name}/outcomes/resettle"),
+    ("POST", "/v1/workspaces/{category}/{name}/outcomes/rematch"),
     ("POST", "/v1/workspaces/{category}/{name}/reviews/answers"),
     ("DELETE", "/v1/session"),
     ("DELETE", "/v1/sessions/{principal}"),

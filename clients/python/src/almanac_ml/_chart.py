@@ -12,13 +12,13 @@ from .errors import AlmanacError
 if TYPE_CHECKING:
     from .client import Workspace
 
-#: The figure that is shown unless another is asked for: the first that there is.
-FIGURES = ("auc", "accuracy", "rmse", "mae")
+#: The metric that is shown unless another is asked for: the first that there is.
+METRICS = ("auc", "accuracy", "rmse", "mae")
 
 #: Columns that say when, of which the first that there is stands below the chart.
 TIMES = ("hour", "day")
 
-#: Columns that say of what a figure is; so do those of tags and features.
+#: Columns that say of what a metric is; so do those of tags and features.
 WHOSE = ("release", "model", "class", "truth", "metric", "column", "age")
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 150, 56, 8, 10, 18
@@ -28,7 +28,7 @@ NAMES, NAME_WIDTH, NAME_HEIGHT = 4, 120, 16
 COLOURS = ("#3366cc", "#dc7633", "#2e8b57", "#9b59b6", "#c0392b", "#7f8c8d")
 BARS = "▁▂▃▄▅▆▇█"
 
-#: How many days of figures a workspace shows, how far it looks for them, and how long that may take.
+#: How many days of metrics a workspace shows, how far it looks for them, and how long that may take.
 SHOWN_DAYS = 60
 WINDOW_DAYS, WINDOWS = 3_650, 2
 TIMEOUT_SECONDS = 3.0
@@ -44,16 +44,16 @@ class Series(NamedTuple):
 
 
 class Chart:
-    """A figure over time. Notebooks show it; as text it is a line of bars for each series."""
+    """A metric over time. Notebooks show it; as text it is a line of bars for each series."""
 
-    def __init__(self, figure: str, series: Sequence[Series]) -> None:
-        self.figure = figure
+    def __init__(self, metric: str, series: Sequence[Series]) -> None:
+        self.metric = metric
         self.series = list(series)
 
     def __str__(self) -> str:
         low, high = self._range()
         width = max((len(one.name) for one in self.series), default=0)
-        lines = [f"{self.figure}, from {_number(low)} to {_number(high)}"]
+        lines = [f"{self.metric}, from {_number(low)} to {_number(high)}"]
         times = self._times()
         for one in self.series:
             values = dict(one.points)
@@ -67,7 +67,7 @@ class Chart:
     def _repr_html_(self) -> str:
         last = [(one.name, next((v for _, v in reversed(one.points) if v is not None), None)) for one in self.series]
         rows = [[name, len(one.points), _number(value)] for (name, value), one in zip(last, self.series)]
-        return self.svg() + table(["", "points", f"last {self.figure}"], rows)
+        return self.svg() + table(["", "points", f"last {self.metric}"], rows)
 
     def svg(self) -> str:
         """The chart as SVG."""
@@ -84,7 +84,7 @@ class Chart:
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
             f'role="img" font-family="sans-serif" font-size="11" fill="currentColor">',
-            f"<title>{escape(self.figure)}, {escape(' and '.join(one.name for one in self.series))}</title>",
+            f"<title>{escape(self.metric)}, {escape(' and '.join(one.name for one in self.series))}</title>",
         ]
         for value in (low, high):
             parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{_number(value)}</text>')
@@ -117,20 +117,20 @@ class Chart:
         return (min(values), max(values)) if values else (0.0, 0.0)
 
 
-def chart(frame: Any, figure: Optional[str] = None) -> Chart:
-    """A chart of a frame that has a column ``day`` or ``hour``, such as evaluations: ``figure`` over time, a line for
-    each release, model, class, metric, column, age or value that it is broken down by. Without ``figure``, it is of
+def chart(frame: Any, metric: Optional[str] = None) -> Chart:
+    """A chart of a frame that has a column ``day`` or ``hour``, such as evaluations: ``metric`` over time, a line for
+    each release, model, class, metric, column, age or value that it is broken down by. Without ``metric``, it is of
     the first of AUC, accuracy, RMSE and MAE that there is."""
     rows = rows_of(frame)
     names = list(dict.fromkeys(name for row in rows for name in row)) or _frames.names_of(frame)
     time = next((name for name in TIMES if name in names), None)
     if time is None:
         raise AlmanacError(f"a chart is over time: there is no column day or hour among {', '.join(names)}")
-    if figure is None:
-        shown = (name for name in FIGURES if not all(_is_missing(row.get(name)) for row in rows))
-        figure = next(shown, FIGURES[0])
-    elif figure not in names:
-        raise AlmanacError(f"there is no column {figure!r}; there are {', '.join(names)}")
+    if metric is None:
+        shown = (name for name in METRICS if not all(_is_missing(row.get(name)) for row in rows))
+        metric = next(shown, METRICS[0])
+    elif metric not in names:
+        raise AlmanacError(f"there is no column {metric!r}; there are {', '.join(names)}")
     whose = [name for name in names if name in WHOSE or name.startswith(("tag.", "feature."))]
     if "truth" in whose and "predicted" in names:
         # Of a confusion; elsewhere it is a count.
@@ -139,15 +139,15 @@ def chart(frame: Any, figure: Optional[str] = None) -> Chart:
     # A day in pandas is a datetime.
     letters = len("2026-06-01") if time == "day" else None
     for row in sorted(rows, key=lambda row: str(row[time])):
-        name = " ".join(str(row.get(part)) for part in whose if not _is_missing(row.get(part))) or figure
-        value = row.get(figure)
+        name = " ".join(str(row.get(part)) for part in whose if not _is_missing(row.get(part))) or metric
+        value = row.get(metric)
         point = (str(row[time])[:letters], None if value is None or _is_missing(value) else float(value))
         series.setdefault(name, []).append(point)
-    return Chart(figure, [Series(name, points) for name, points in series.items()])
+    return Chart(metric, [Series(name, points) for name, points in series.items()])
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether there is no figure, for which pandas has NaN."""
+    """Whether there is no metric, for which pandas has NaN."""
     return value is None or bool(value != value)
 
 
@@ -170,7 +170,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def of_workspace(workspace: "Workspace", release: Optional[str] = None) -> str:
-    """A workspace, or one release of it, as HTML: what it has, and its latest figures. It asks once, briefly, and says
+    """A workspace, or one release of it, as HTML: what it has, and its latest metrics. It asks once, briefly, and says
     what went wrong instead of raising: nobody called for it."""
     title = workspace.path if release is None else f"{release} in {workspace.path}"
     found = f"<p><b>{escape(title)}</b> at {escape(workspace.client.transport.url)}</p>"
@@ -200,12 +200,12 @@ def _releases(told: Mapping[str, Any], only: Optional[str]) -> str:
 
 
 def _latest(workspace: "Workspace", release: Optional[str]) -> Optional[Chart]:
-    """The figures of the last days that have any."""
+    """The metrics of the last days that have any."""
     last = date.today() + timedelta(days=1)
     for _ in range(WINDOWS):
         first = last - timedelta(days=WINDOW_DAYS)
         rows = workspace.query(
-            "evaluations", first, last, release=release, columns=["day", "release", *FIGURES], frames="rows",
+            "evaluations", first, last, release=release, columns=["day", "release", *METRICS], frames="rows",
             timeout=TIMEOUT_SECONDS, retry_for=0.0,
         )  # fmt: skip
         if rows:

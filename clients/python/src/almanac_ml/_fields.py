@@ -52,7 +52,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("lower", NUMBER),
         Field("upper", NUMBER),
         Field("latency_ms", NUMBER),
-        Field("withdrawn", TEXT),
+        Field("retracted", TEXT),
         Field("reason", TEXT),
     ),
     "outcomes": (
@@ -61,10 +61,10 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("predicted_at", TIME),
         Field("predicted_on", TEXT),
         Field("predicted_since", TIME),
-        Field("judges", TEXT),
+        Field("applies_to", TEXT),
         Field("label", TEXT),
         Field("value", NUMBER),
-        Field("withdrawn", TEXT),
+        Field("retracted", TEXT),
         Field("reason", TEXT),
     ),
     "metrics": (

@@ -328,7 +328,7 @@ def _arrow_plain(values: Iterable[Any], kind: str) -> Any:
 
 def _is_of_pandas(type_: Any) -> bool:
     """Whether Arrow has it as numbers that pandas alone knows how to write: periods and intervals, also as categories,
-    which is what ``pandas.cut`` makes."""
+    which is what ``pandas.read version`` makes."""
     import pyarrow as pa
 
     inner = type_.value_type if pa.types.is_dictionary(type_) else type_
@@ -550,7 +550,7 @@ def _plain_values(values: List[Any], kind: str, column: str, name: str) -> List[
 
 
 def json_bodies(columns: Mapping[str, List[Any]], rows: int, step: Optional[int] = None) -> Iterator[Body]:
-    """Columns as JSON, cut until each body is small enough."""
+    """Columns as JSON, read version until each body is small enough."""
     step = most_rows(columns) if step is None else step
     for start in range(0, rows, step):
         part = {name: values[start : start + step] for name, values in columns.items()}

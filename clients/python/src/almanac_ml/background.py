@@ -233,7 +233,7 @@ class Logger:
         predicted_on: Union[None, str, datetime] = None,
         observed_at: Union[None, str, datetime] = None,
         predicted_since: Union[None, str, datetime] = None,
-        judges: Optional[str] = None,
+        applies_to: Optional[str] = None,
     ) -> bool:
         """Logs what really happened, observed now unless ``observed_at`` says when.
 
@@ -243,7 +243,7 @@ class Logger:
         """
         at = time.time() if observed_at is None else observed_at
         return self._take(
-            ("outcomes", None, None, None, key, at, predicted_at, predicted_on, predicted_since, judges, label, value)
+            ("outcomes", None, None, None, key, at, predicted_at, predicted_on, predicted_since, applies_to, label, value)
         )
 
     def metric(

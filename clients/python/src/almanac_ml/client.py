@@ -74,7 +74,7 @@ class Receipt:
     """How many of the requests had been stored before."""
     warnings: List[str] = field(default_factory=list)
     """What the service found strange, such as 20 labels or more of which none is a positive label of the workspace."""
-    pending: int = 0
+    unmatched: int = 0
     """How many outcomes do not say which prediction they judge, and wait until it is found."""
 
 
@@ -84,7 +84,7 @@ class Followed:
 
     frame: Any
     """The events."""
-    cut: str
+    read_version: str
     """Up to where everything has been given: with it as ``after`` one goes on behind."""
     behind: int
     """How many segments came meanwhile, as far as is known."""
@@ -127,7 +127,7 @@ class Client:
         the same key and time the later one counts. ``connections`` sends as many at once, where that does
         not matter. ``progress`` shows how far a long upload is, by default in notebooks and terminals.
 
-        ``source`` says where what is logged comes from, which the audit trail shows: a mapping of ``system``,
+        ``source`` says where what is logged comes from, which the audit log shows: a mapping of ``system``,
         ``job``, ``run`` and ``dataset``, or some of them.
         """
         self._given_token = token
@@ -325,7 +325,7 @@ class Workspace:
         scores: Union[Sequence[str], Mapping[str, str]] = (),
         features: Union[Sequence[str], Mapping[str, str]] = (),
         tags: Union[Sequence[str], Mapping[str, str]] = (),
-        withdrawn_because: Optional[str] = None,
+        retracted_because: Optional[str] = None,
         known_at: Optional[Instant] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
@@ -341,7 +341,7 @@ class Workspace:
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
         Columns that are called ``tag.x``, ``score.x`` or ``feature.x``, as answers have them, are taken as these.
         Durations of ``latency_ms`` are sent as milliseconds.
-        ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
+        ``retracted_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
         ``known_at`` is when these rows of another system were known, which administrators may state: as of then they
         are in answers, which say that it was stated.
 
@@ -357,7 +357,7 @@ class Workspace:
                 data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
             ),
             **_members(data, scores=scores, features=features, tags=tags),
-            **_withdrawal(withdrawn_because),
+            **_retraction(retracted_because),
         }
         return self._log("predictions", data, sources, idempotency_key, known_at)
 
@@ -370,10 +370,10 @@ class Workspace:
         predicted_at: Optional[Instant] = None,
         predicted_on: Optional[Day] = None,
         predicted_since: Optional[Instant] = None,
-        judges: Optional[str] = None,
+        applies_to: Optional[str] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
-        withdrawn_because: Optional[str] = None,
+        retracted_because: Optional[str] = None,
         known_at: Optional[Instant] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
@@ -382,10 +382,10 @@ class Workspace:
         An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
         the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
         that name. One that has neither waits until its prediction is found: the latest of its key up to
-        ``observed_at`` and no earlier than ``predicted_since``, or than 90 days before (see :meth:`pending`).
+        ``observed_at`` and no earlier than ``predicted_since``, or than 90 days before (see :meth:`unmatched`).
         With ``judges="all"``, or a column that says so, it judges all of these predictions.
         ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
-        ``withdrawn_because`` is a reason for which the outcomes of these keys and times are taken back.
+        ``retracted_because`` is a reason for which the outcomes of these keys and times are taken back.
         ``known_at`` is as in :meth:`log_predictions`.
         """
         data = _frames.settled(data)
@@ -395,21 +395,21 @@ class Workspace:
             predicted_at, predicted_on = (found, None) if found == "predicted_at" else (None, found)
         if predicted_since is None and _frames.is_column(data, "predicted_since"):
             predicted_since = "predicted_since"
-        if judges is None and _frames.is_column(data, "judges"):
-            judges = "judges"
+        if applies_to is None and _frames.is_column(data, "applies_to"):
+            applies_to = "applies_to"
         sources = {
             "key": _frames.column(key),
             "observed_at": _time_of(data, "observed_at", observed_at, idempotency_key),
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
             "predicted_since": _dated(data, "predicted_since", predicted_since),
-            "judges": _column_or_value(data, judges),
+            "applies_to": _column_or_value(data, applies_to),
             **_optional(data, label=label, value=value),
-            **_withdrawal(withdrawn_because),
+            **_retraction(retracted_because),
         }
         return self._log("outcomes", data, sources, idempotency_key, known_at)
 
-    def pending(
+    def unmatched(
         self,
         since: Optional[Day] = None,
         until: Optional[Day] = None,
@@ -430,7 +430,7 @@ class Workspace:
         outcomes: List[Dict[str, Any]] = []
         while True:
             asked["limit"] = str(min(limit - len(outcomes), 1_000))
-            page = self.client.transport.request("GET", self._url("pending"), params=asked).json()
+            page = self.client.transport.request("GET", self._url("unmatched"), params=asked).json()
             for name, count in page["counts"].items():
                 counts[name] = counts.get(name, 0) + count
             outcomes += page["outcomes"]
@@ -440,7 +440,7 @@ class Workspace:
                 return {"counts": counts, "outcomes": outcomes}
             asked["after"] = page["next"]
 
-    def resettle_outcomes(
+    def rematch_outcomes(
         self,
         key: str,
         *,
@@ -450,12 +450,12 @@ class Workspace:
     ) -> List[Dict[str, Any]]:
         """Settles outcomes of a key that do not say which prediction they judge again, and tells what became of each.
 
-        What each was decided to judge is withdrawn, and it judges what is found now (``again``). One that waits already
+        What each was decided to judge is retracted, and it judges what is found now (``again``). One that waits already
         is left alone (``waiting``); ``expired`` says that no prediction was found in time.
         """
         body = {"key": _frames.text(key), "observed_at": observed_at and _instant(observed_at)}
         body.update({"from": since and _day(since), "to": until and _day(until)})
-        outcomes: List[Dict[str, Any]] = self._post(self._url("outcomes/resettle"), body).json()["outcomes"]
+        outcomes: List[Dict[str, Any]] = self._post(self._url("outcomes/rematch"), body).json()["outcomes"]
         return outcomes
 
     def outcome_history(
@@ -654,16 +654,16 @@ class Workspace:
         since: Optional[Day] = None,
         until: Optional[Day] = None,
         *,
-        figure: Optional[str] = None,
+        metric: Optional[str] = None,
         pairs: bool = False,
         **options: Any,
     ) -> Any:
         """In which values of its declared splits each release is worse than on the whole, the worst first.
 
-        ``figure`` is the primary metric unless it is named; ``pairs`` ranks values of two splits too: see
+        ``metric`` is the primary metric unless it is named; ``pairs`` ranks values of two splits too: see
         :meth:`query`.
         """
-        return self.query("segments", since, until, figure=figure, pairs=pairs, **options)
+        return self.query("segments", since, until, metric=metric, pairs=pairs, **options)
 
     def head_to_head(
         self, release: Named, against: Named, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
@@ -683,7 +683,7 @@ class Workspace:
     def maturity(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How much of its truth each day had at some ages, from ``1h`` to ``30d``, and how much will come.
 
-        The figures of a row are those of :meth:`evaluations` as of its ``at``. ``after_prediction=True`` counts how
+        The metrics of a row are those of :meth:`evaluations` as of its ``at``. ``after_prediction=True`` counts how
         long after each prediction its outcome came instead. See :meth:`query`.
         """
         return self.query("maturity", since, until, **options)
@@ -693,7 +693,7 @@ class Workspace:
 
         ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
         score, ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills
-        figures that divide by zero. ``interval`` adds the 95% interval of each figure. ``by`` breaks them down by
+        metrics that divide by zero. ``interval`` adds the 95% interval of each metric. ``by`` breaks them down by
         ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says
         where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live there when it
         predicted, ``shadow`` what was not. ``mature=0.9`` leaves out days that have less of their truth than that.
@@ -725,7 +725,7 @@ class Workspace:
         sample: Optional[float] = None,
         order: Optional[str] = None,
         as_of: Optional[Instant] = None,
-        cut: Optional[str] = None,
+        read_version: Optional[str] = None,
         snapshot: Optional[str] = None,
         by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
@@ -743,7 +743,7 @@ class Workspace:
         exact: bool = False,
         after_prediction: bool = False,
         against: Optional[Named] = None,
-        figure: Optional[str] = None,
+        metric: Optional[str] = None,
         pairs: bool = False,
         model: Optional[str] = None,
         change: Optional[str] = None,
@@ -756,12 +756,12 @@ class Workspace:
         """A frame of a window of UTC days, ``until`` included (one day without it), or of ``last="7d"``.
 
         Of events and joined rows, datetimes with a time zone are instants: what happened from ``since`` on and before
-        ``until``. Of other figures they stand for their day in UTC, or with ``time_zone`` for the day that they have.
+        ``until``. Of other metrics they stand for their day in UTC, or with ``time_zone`` for the day that they have.
 
         Of both ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
-        ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
+        ``as_of`` asks for what was known at that instant, and ``read version`` for the same answer again: see :meth:`read_version`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
         ``change`` adds to each number of rollups, evaluations, classes, confusion, drift, maturity and estimates its
         difference to the ``"day"``, ``"week"`` or ``"period"`` (of ``group_by``) before, as the column ``NAME_change``.
@@ -776,7 +776,7 @@ class Workspace:
             "snapshot": snapshot,
             "last": last,
             "as-of": None if as_of is None else _instant(as_of),
-            "cut": cut,
+            "read_version": read_version,
             "by": by,
             "bins": None if bins is None else _edges(bins),
             "time-zone": time_zone,
@@ -792,7 +792,7 @@ class Workspace:
             "exact": exact or None,
             "after-prediction": after_prediction or None,
             "against": against,
-            "figure": figure,
+            "metric": metric,
             "pairs": pairs or None,
             "model": model,
             "change": change,
@@ -835,7 +835,7 @@ class Workspace:
         while place["after"]:
             yield self.query(what, since, until, limit=rows, _place=place, **options)
 
-    def cut(
+    def read_version(
         self,
         what: str,
         since: Optional[Instant] = None,
@@ -844,7 +844,7 @@ class Workspace:
         last: Optional[str] = None,
         as_of: Optional[Instant] = None,
     ) -> str:
-        """What a query of events reads now, as text: with it as ``cut`` the query answers the same for ever.
+        """What a query of events reads now, as text: with it as ``read version`` the query answers the same for ever.
 
         The window is that of :meth:`query`, with ``last="7d"`` too.
         """
@@ -852,7 +852,7 @@ class Workspace:
             **_window(what, since, until),
             "last": last,
             "as-of": None if as_of is None else _instant(as_of),
-            "format": "cut",
+            "format": "read_version",
         }
         answer = self.client.transport.request("GET", self._url(what), params=_params(asked))
         _warn(answer, as_of)
@@ -881,7 +881,7 @@ class Workspace:
 
         Each event comes at least once, those of a day and key in the order in which they were appended. A
         ``consumer`` goes on where it was, in this process or another: what was given is noted as read when the next
-        events are asked for, so it comes again when this process ends before. Without a name, the ``cut`` of the last
+        events are asked for, so it comes again when this process ends before. Without a name, the ``read version`` of the last
         that was given says as ``after`` where to go on. What can never come any more is a warning.
 
         ``limit`` is about how many rows are given at a time. The other options are those of :meth:`query`.
@@ -903,21 +903,21 @@ class Workspace:
                 "GET", path, params=_params(asked), timeout=within, retry_for=retry_for
             )
             _warn(answer)
-            cut = answer.headers["Almanac-Cut"]
+            read_version = answer.headers["Almanac-Read-Version"]
             # After the first answer it is known where this process is, whatever others note under the same name.
-            asked.update({"after": cut, "consumer": None, "from": None})
+            asked.update({"after": read_version, "consumer": None, "from": None})
             rows, behind = _frames.frame(library, answer.data), int(answer.headers["Almanac-Behind"])
             if len(rows) > 0:
-                yield Followed(rows, cut, behind)
+                yield Followed(rows, read_version, behind)
             if consumer is not None:
-                self._commit(consumer, cut)
+                self._commit(consumer, read_version)
             # The second one was looked for everywhere.
             nothing = nothing + 1 if len(rows) == 0 and behind == 0 else 0
             if once and nothing == 2:
                 return
 
-    def _commit(self, consumer: str, cut: str) -> None:
-        body = json.dumps({"consumer": consumer, "cut": cut}).encode()
+    def _commit(self, consumer: str, read_version: str) -> None:
+        body = json.dumps({"consumer": consumer, "read_version": read_version}).encode()
         headers = {"Content-Type": "application/json"}
         self.client.transport.request("PUT", self._url("consumers"), body=body, headers=headers)
 
@@ -927,7 +927,7 @@ class Workspace:
         *,
         all_days: bool = False,
         as_of: Optional[Instant] = None,
-        cut: Optional[str] = None,
+        read_version: Optional[str] = None,
         explain: bool = False,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
@@ -936,7 +936,7 @@ class Workspace:
         """The frame that one SQL SELECT answers, on the tables that :meth:`query` reads.
 
         For each table it says which days it reads, with conditions on ``day``, unless ``all_days`` is true.
-        ``cut`` is what the header ``Almanac-Cut`` of an earlier answer said. ``explain``, ``frames``, ``timeout`` and
+        ``read version`` is what the header ``Almanac-Read version`` of an earlier answer said. ``explain``, ``frames``, ``timeout`` and
         ``retry_for`` are those of :meth:`query`.
         """
         library = _frames.library_for(frames or self.client.frames)
@@ -944,7 +944,7 @@ class Workspace:
             "sql": statement,
             "all_days": all_days,
             "as_of": None if as_of is None else _instant(as_of),
-            "cut": cut,
+            "read_version": read_version,
             "explain": explain or None,
         }
 
@@ -981,15 +981,15 @@ class Workspace:
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
         splits: Optional[Sequence[str]] = None,
-        figures: Optional[Mapping[str, str]] = None,
+        custom_metrics: Optional[Mapping[str, str]] = None,
     ) -> None:
         """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass or regression.
 
         One that is there must have what is given; :meth:`define_model` changes it. The other words say how its
-        predictions are judged, as ``almanac model create`` explains them. ``figures`` are figures of its own by name,
+        predictions are judged, as ``almanac model create`` explains them. ``metrics`` are metrics of its own by name,
         each an aggregate in SQL over the columns of ``joined``: ``{"late": "avg(abs(value - outcome_value))"}``.
         """
-        judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
+        judging = _judging(positive_label, threshold, costs, interval_level, splits, custom_metrics)
         advice = f"define_model({name!r}, ...) says how it is judged from a day on"
         self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task", advice)
 
@@ -1004,14 +1004,14 @@ class Workspace:
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
         splits: Optional[Sequence[str]] = None,
-        figures: Optional[Mapping[str, Optional[str]]] = None,
+        custom_metrics: Optional[Mapping[str, Optional[str]]] = None,
     ) -> None:
         """Says how the predictions of a model are judged from the day ``since`` on, or from today.
 
         What is not given stays as it is, and what is given holds until a definition from a later day names it
-        again; a figure that is ``None`` is taken away.
+        again; a metric that is ``None`` is taken away.
         """
-        judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
+        judging = _judging(positive_label, threshold, costs, interval_level, splits, custom_metrics)
         said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
         self._post(self._url("definitions"), said)
 
@@ -1090,13 +1090,13 @@ class Workspace:
         return changes
 
     def approve(
-        self, release: Named, *, environment: str, note: Optional[str] = None, withdraw: bool = False
+        self, release: Named, *, environment: str, note: Optional[str] = None, retract: bool = False
     ) -> List[Dict[str, Any]]:
         """Approves in the caller's name that a release is live in an environment, or takes that back.
 
         Returns all approvals of the release.
         """
-        said = {"release": release, "environment": environment, "note": note, "withdraw": withdraw}
+        said = {"release": release, "environment": environment, "note": note, "retract": retract}
         approvals: List[Dict[str, Any]] = self._post(self._url("approvals"), said).json()["approvals"]
         return approvals
 
@@ -1115,7 +1115,7 @@ class Workspace:
         days: Optional[int] = None,
         delay: Optional[int] = None,
         min_n: Optional[int] = None,
-        figure: Optional[str] = None,
+        metric: Optional[str] = None,
         direction: Optional[str] = None,
         margin: Optional[float] = None,
         completeness: Optional[float] = None,
@@ -1131,7 +1131,7 @@ class Workspace:
             "days": days,
             "delay": delay,
             "min_n": min_n,
-            "figure": figure,
+            "metric": metric,
             "direction": direction,
             "margin": margin,
             "completeness": completeness,
@@ -1184,7 +1184,7 @@ class Workspace:
         releases: Sequence[str] = (),
         model: Optional[str] = None,
         n: Optional[int] = None,
-        judges: int = 1,
+        applies_to: int = 1,
         tags: Sequence[str] = (),
         seed: int = 0,
     ) -> Dict[str, Any]:
@@ -1203,7 +1203,7 @@ class Workspace:
             "seed": seed,
             "model": model,
             "releases": _names(releases),
-            "judges": judges,
+            "applies_to": applies_to,
             "tags": _names(tags),
         }
         return self._warned("reviews", asked)
@@ -1279,7 +1279,7 @@ class Workspace:
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
         under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go
-        too, and figures are made again without them. The reason stays: it must not have a key in it.
+        too, and metrics are made again without them. The reason stays: it must not have a key in it.
         """
         many = keys if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes)) else [keys]
         body = {"keys": [_frames.text(key) for key in many], "reason": reason, "values": values or None}
@@ -1405,7 +1405,7 @@ class _Sum:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.rows = self.replayed = self.repeated = self.pending = 0
+        self.rows = self.replayed = self.repeated = self.unmatched = 0
         self.batches: List[str] = []
         self.days: Dict[str, int] = {}
         self.warnings: List[str] = []
@@ -1413,7 +1413,7 @@ class _Sum:
     def add(self, batch: str, body: Body, told: Mapping[str, Any]) -> None:
         self.rows += body.rows
         self.batches.append(batch)
-        self.pending += int(told.get("pending", 0))
+        self.unmatched += int(told.get("unmatched", 0))
         self.replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
         self.repeated += body.rows if told.get("repeated") else 0
         for day, count in told.get("days", {}).items():
@@ -1422,7 +1422,7 @@ class _Sum:
 
     def receipt(self) -> Receipt:
         return Receipt(
-            self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings, self.pending
+            self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings, self.unmatched
         )
 
 
@@ -1514,9 +1514,9 @@ def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
     return found
 
 
-def _withdrawal(reason: Optional[str]) -> Dict[str, Any]:
+def _retraction(reason: Optional[str]) -> Dict[str, Any]:
     """What takes all rows back, for one reason."""
-    return {} if reason is None else {"withdrawn": "true", "reason": reason}
+    return {} if reason is None else {"retracted": "true", "reason": reason}
 
 
 def _names(given: Union[str, Sequence[str]]) -> List[str]:
@@ -1645,7 +1645,7 @@ def _judging(
     costs: Optional[Mapping[str, float]],
     interval_level: Optional[float],
     splits: Optional[Sequence[str]],
-    figures: Optional[Mapping[str, Optional[str]]],
+    custom_metrics: Optional[Mapping[str, Optional[str]]],
 ) -> Dict[str, Any]:
     """How predictions are judged, as a body has it."""
     return {
@@ -1654,7 +1654,7 @@ def _judging(
         "costs": _costs(costs),
         "interval_level": interval_level,
         "splits": None if splits is None else _names(splits),
-        "figures": None if figures is None else dict(figures),
+        "custom_metrics": None if custom_metrics is None else dict(custom_metrics),
     }
 
 

@@ -1,4 +1,4 @@
-//! Predictions behind a custom figure, kept so that keys can be drawn from them.
+//! Predictions behind a custom metric, kept so that keys can be drawn from them.
 
 use event::custom::Formula;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::hash::hash;
 
-/// Inputs of the aggregates of a figure, prediction by prediction.
+/// Inputs of the aggregates of a metric, prediction by prediction.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     /// Hash of the key of each prediction.
@@ -39,10 +39,10 @@ impl Sample {
         size_of_val(&*self.keys) + size_of_val(&*self.taken)
     }
 
-    /// Returns the interval of the figure, by a bootstrap: as many keys as there are are drawn again and again.
+    /// Returns the interval of the metric, by a bootstrap: as many keys as there are are drawn again and again.
     pub(super) fn interval<E>(self, formula: &Formula, go_on: GoOn<'_, E>) -> Result<Option<(f64, f64)>, E> {
         let Self { keys, taken } = self;
-        // A figure without an aggregate is the same for all rows.
+        // A metric without an aggregate is the same for all rows.
         let width = formula.aggregates.len();
         if width == 0 {
             return Ok(None);

@@ -13,11 +13,11 @@ use crate::{
     testing::{Outcome, Prediction},
 };
 
-const FIGURES: &str = "average=avg(score)\nhits=sum(case when outcome_label = label then 1 else 0 end)\nmiddle=median(feature.f)\nof_a=count(*) filter (where tag.t = 'a')\nshare=sum(score) / count(*)\nspread=stddev(feature.f)";
+const METRICS: &str = "average=avg(score)\nhits=sum(case when outcome_label = label then 1 else 0 end)\nmiddle=median(feature.f)\nof_a=count(*) filter (where tag.t = 'a')\nshare=sum(score) / count(*)\nspread=stddev(feature.f)";
 
-fn with_figures(release: &str, figures: &str) -> BTreeMap<String, Definition> {
+fn with_metrics(release: &str, custom_metrics: &str) -> BTreeMap<String, Definition> {
     let mut definitions = definitions();
-    definitions.get_mut(release).unwrap().figures = CustomFigure::parse_all(figures).unwrap();
+    definitions.get_mut(release).unwrap().custom_metrics = CustomMetric::parse_all(custom_metrics).unwrap();
     definitions
 }
 
@@ -32,10 +32,10 @@ fn evaluated(
 }
 
 proptest! {
-    /// Custom figures do not depend on the partition of rows, and other results do not depend on custom figures.
+    /// Custom metrics do not depend on the partition of rows, and other results do not depend on custom metrics.
     #[test]
     fn the_order_of_rows_leaves_no_trace(predictions in rows(), outcomes in outcomes()) {
-        let by = || with_figures("v1", FIGURES);
+        let by = || with_metrics("v1", METRICS);
         let whole = evaluated(by(), &predictions, &outcomes, Partition::ALL);
         let halves = evaluated(by(), &predictions, &outcomes, Partition::ALL.half());
         prop_assert_eq!(whole.to_state(), halves.to_state());
@@ -66,11 +66,14 @@ fn day(label: &'static str, score: f64) -> (Vec<Prediction>, Vec<Outcome>) {
     (vec![row("a", score), row("b", 0.5)], vec![outcome])
 }
 
-/// Evaluates the figures over two days, each with its own definition.
+/// Evaluates the metrics over two days, each with its own definition.
 fn window(first: &str, second: &str) -> CustomValues {
-    let mut evaluator = Evaluator::new(with_figures("v1", first));
-    for (figures, (predictions, outcomes)) in [(first, day("late", 0.25)), (second, day("on time", 0.75))] {
-        let definitions = if figures.is_empty() { definitions() } else { with_figures("v1", figures) };
+    let mut evaluator = Evaluator::new(with_metrics("v1", first));
+    for (custom_metrics, (predictions, outcomes)) in
+        [(first, day("late", 0.25)), (second, day("on time", 0.75))]
+    {
+        let definitions =
+            if custom_metrics.is_empty() { definitions() } else { with_metrics("v1", custom_metrics) };
         evaluator.next_day(definitions).unwrap();
         evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, Partition::ALL).unwrap();
     }
@@ -78,7 +81,7 @@ fn window(first: &str, second: &str) -> CustomValues {
 }
 
 #[test]
-fn window_figure_uses_days_of_one_definition() {
+fn window_metric_uses_days_of_one_definition() {
     let of = |value, n| CustomValue { value, n, interval: None };
     let both = window("f=sum(score)\ng=count(outcome_label)", "f=sum(score)\ng=count(outcome_label)");
     assert_eq!(both, BTreeMap::from([("f".into(), of(Some(2.0), 4)), ("g".into(), of(Some(2.0), 2))]));
@@ -88,7 +91,7 @@ fn window_figure_uses_days_of_one_definition() {
 }
 
 #[test]
-fn figures_by_hand() {
+fn metrics_by_hand() {
     let row =
         |key, value, feature| Prediction { release: "v1", key, value, feature, ..Prediction::default() };
     let predictions = [
@@ -99,7 +102,7 @@ fn figures_by_hand() {
     ];
     let outcome = |key, value| Outcome { key, value: Some(value), observed: 5_000_000, ..Outcome::default() };
     let of = |text: &str| {
-        let by = with_figures("v1", &format!("f={text}"));
+        let by = with_metrics("v1", &format!("f={text}"));
         let outcomes = [outcome("a", 3.0), outcome("d", -1.0)];
         evaluated(by, &predictions, &outcomes, Partition::ALL).releases["v1"].custom["f"]
     };
@@ -136,10 +139,10 @@ fn figures_by_hand() {
 }
 
 #[test]
-fn the_text_of_custom_figures_is_golden() {
+fn the_text_of_custom_metrics_is_golden() {
     let (predictions, outcomes) = day("late", 0.25);
     let evaluation =
-        evaluated(with_figures("v1", "f=sum(score)\ng=max(lower)"), &predictions, &outcomes, Partition::ALL);
+        evaluated(with_metrics("v1", "f=sum(score)\ng=max(lower)"), &predictions, &outcomes, Partition::ALL);
     let text = evaluation.to_state();
     let custom = r#""custom":{"f":{"value":0.75,"n":2},"g":{"value":null,"n":0}}"#;
     assert!(text.contains(custom), "{text}");
@@ -147,7 +150,7 @@ fn the_text_of_custom_figures_is_golden() {
 }
 
 /// Judges each key at two instants, with an outcome for two keys of three; with intervals, in halves or as a whole.
-fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
+fn sure(custom_metrics: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
     const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let value = |n: usize| (n * 7 % 5) as f64;
     let at = |instant: i64| {
@@ -166,8 +169,8 @@ fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvalua
     if is_reversed {
         predictions.reverse();
     }
-    let figures = CustomFigure::parse_all(figures).unwrap();
-    let definition = Definition { figures, ..Definition::of(Task::Regression) };
+    let custom_metrics = CustomMetric::parse_all(custom_metrics).unwrap();
+    let definition = Definition { custom_metrics, ..Definition::of(Task::Regression) };
     let evaluator =
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
     let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, partition).unwrap();
@@ -175,7 +178,7 @@ fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvalua
 }
 
 #[test]
-fn custom_figure_draws_include_keys_without_outcome() {
+fn custom_metric_draws_include_keys_without_outcome() {
     let judged = "filter (where outcome_value is not null)";
     let text = format!(
         "f=sqrt(avg(pow(value - outcome_value, 2)))\ng=count(*)\nh=stddev(value)\ni=count(*) / count(lower)\nj=count(*) {judged}\nk=1 + 0 * count(*)"
@@ -213,8 +216,8 @@ fn custom_draws_match_table_when_outcomes_are_complete() {
     };
     let outcome =
         |key: &'static str| Outcome { key, value: Some(key.len() as f64 + 3.0), ..Outcome::default() };
-    let figures = CustomFigure::parse_all("own=sqrt(avg(pow(value - outcome_value, 2)))").unwrap();
-    let definition = Definition { figures, ..Definition::of(Task::Regression) };
+    let custom_metrics = CustomMetric::parse_all("own=sqrt(avg(pow(value - outcome_value, 2)))").unwrap();
+    let definition = Definition { custom_metrics, ..Definition::of(Task::Regression) };
     let evaluator =
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
     let (predictions, outcomes): (Vec<_>, Vec<_>) =
@@ -228,10 +231,10 @@ fn custom_draws_match_table_when_outcomes_are_complete() {
 }
 
 #[test]
-fn custom_figure_over_row_limit_has_no_interval() {
-    let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
-    let aggregates = Aggregates::of(&figure.formula);
-    let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+fn custom_metric_over_row_limit_has_no_interval() {
+    let metric = CustomMetric::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
+    let aggregates = Aggregates::of(&metric.formula);
+    let mut tally = Tally { metric, is_mixed: false, aggregates, sample: Some(Sample::default()) };
     let add = |tally: &mut Tally, n: usize| {
         (0..n).for_each(|n| tally.add(&|_| Value::Number(n as f64), &|| if n % 2 == 0 { "a" } else { "b" }));
     };
@@ -246,10 +249,10 @@ fn custom_figure_over_row_limit_has_no_interval() {
 }
 
 #[test]
-fn custom_figure_drawing_stops_on_request() {
-    let figure = CustomFigure::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
-    let aggregates = Aggregates::of(&figure.formula);
-    let mut tally = Tally { figure, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+fn custom_metric_drawing_stops_on_request() {
+    let metric = CustomMetric::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
+    let aggregates = Aggregates::of(&metric.formula);
+    let mut tally = Tally { metric, is_mixed: false, aggregates, sample: Some(Sample::default()) };
     ["a", "b", "c"].iter().for_each(|key| tally.add(&|_| Value::Number(1.0), &|| key));
     let mut asked = Vec::new();
     let finished = tally.finish(&mut |rows| {

@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!(found.buckets, by_tag.buckets);
     }
 
-    /// Buckets add up to the whole, and each has the figures of an evaluation of its predictions alone.
+    /// Buckets add up to the whole, and each has the metrics of an evaluation of its predictions alone.
     #[test]
     fn a_bucket_is_an_evaluation_of_its_predictions(predictions in rows(), outcomes in outcomes()) {
         let (borders, of_columns) = (vec![0, 10, 20], vec![by_tag(), by_feature()]);
@@ -223,7 +223,7 @@ proptest! {
             evaluated(&predictions, &outcomes, all, Partition::ALL).unwrap(),
             evaluated(&predictions, &outcomes, Grouping::default(), Partition::ALL).unwrap(),
         );
-        prop_assert_eq!((all.outcomes, all.unmatched), (whole.outcomes, whole.unmatched));
+        prop_assert_eq!((all.outcomes, all.orphaned), (whole.outcomes, whole.orphaned));
         for (bucket, of) in &whole.buckets {
             let parts = all.buckets.iter().filter(|(part, _)| part.name == bucket.name);
             let sum = |count: fn(&ReleaseEvaluation) -> u64| parts.clone().map(|(_, part)| count(part)).sum::<u64>();
@@ -277,9 +277,9 @@ proptest! {
             prop_assert_eq!(of.predictions, releases.iter().map(|of| of.predictions).sum::<u64>());
             prop_assert_eq!(of.repeated, releases.iter().map(|of| of.repeated).sum::<u64>());
             let counts = |name: &str| releases.iter()
-                .filter_map(|of| crate::Figure::named(name)?.count(of)).sum::<u64>();
+                .filter_map(|of| crate::Metric::named(name)?.count(of)).sum::<u64>();
             for name in ["tp", "fp", "tn", "fn", "positives"] {
-                let found = crate::Figure::named(name).and_then(|figure| figure.count(of)).unwrap_or(0);
+                let found = crate::Metric::named(name).and_then(|metric| metric.count(of)).unwrap_or(0);
                 prop_assert_eq!(found, counts(name), "{}", name);
             }
         }

@@ -64,7 +64,7 @@ fn order_and_partitions_leave_no_trace() {
 }
 
 #[test]
-fn repeated_keys_make_no_figure_surer() {
+fn repeated_keys_make_no_metric_surer() {
     let of = |instants| {
         let (predictions, outcomes) = days(instants);
         intervals(binary(), &predictions, &outcomes, 0)
@@ -149,12 +149,12 @@ fn multi_day_keys_use_definition_of_their_day() {
     let intervals = release.intervals.as_ref().unwrap();
     assert_eq!((intervals.keys, intervals.estimates["accuracy"].n), (20, 40));
     // A prediction right by one label is wrong by the other, so each draw has an accuracy of one half.
-    assert_eq!(release.figure(Figure::named("accuracy").unwrap()), Some(0.5));
+    assert_eq!(release.metric(Metric::named("accuracy").unwrap()), Some(0.5));
     assert_eq!(intervals.estimates["accuracy"].interval, Some((0.5, 0.5)));
 }
 
 #[test]
-fn interval_is_independent_of_other_requested_figures() {
+fn interval_is_independent_of_other_requested_metrics() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
@@ -173,10 +173,10 @@ fn interval_is_independent_of_other_requested_figures() {
         (release.intervals.unwrap(), steps)
     };
     let (all, _) = asked(IntervalsOf::ALL);
-    for (figure, draws) in [("accuracy", 0), ("auc", 0), ("f1", MAX_DRAWS)] {
-        let (of_one, steps) = asked(IntervalsOf::default().and(Figure::named(figure).unwrap()));
-        assert_eq!(of_one.estimates, BTreeMap::from([(figure, all.estimates[figure])]));
-        assert_eq!((of_one.keys, steps), (all.keys, 1 + draws), "{figure}");
+    for (metric, draws) in [("accuracy", 0), ("auc", 0), ("f1", MAX_DRAWS)] {
+        let (of_one, steps) = asked(IntervalsOf::default().and(Metric::named(metric).unwrap()));
+        assert_eq!(of_one.estimates, BTreeMap::from([(metric, all.estimates[metric])]));
+        assert_eq!((of_one.keys, steps), (all.keys, 1 + draws), "{metric}");
     }
     assert_eq!(asked(IntervalsOf::default()).0, Intervals { keys: 20, estimates: BTreeMap::new() });
 }
@@ -245,9 +245,9 @@ fn class_scores_have_intervals_and_add_work() {
         .collect();
     let found = intervals(Task::Multiclass, &predictions, &outcomes, 0);
     assert_eq!(intervals(Task::Multiclass, &predictions, &outcomes, 2), found);
-    for figure in ["auc", "log_loss", "top_2_accuracy", "accuracy", "macro_f1"] {
-        let estimate = found.estimates[figure];
-        assert!(estimate.n == 20 && estimate.interval.is_some_and(|(low, high)| low < high), "{figure}");
+    for metric in ["auc", "log_loss", "top_2_accuracy", "accuracy", "macro_f1"] {
+        let estimate = found.estimates[metric];
+        assert!(estimate.n == 20 && estimate.interval.is_some_and(|(low, high)| low < high), "{metric}");
     }
     let mut rows = Rows::new(&Definition::of(Task::Multiclass), Instead::default(), IntervalsOf::ALL);
     let (columns, outcomes) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));

@@ -58,7 +58,7 @@ fn pack(kind: Kind, events: &[&Event], coded: bool) -> Columns {
             value,
             tag(),
         ],
-        Kind::Outcomes | Kind::Pending => vec![texts("label", &of(|event| event.label), coded), value],
+        Kind::Outcomes | Kind::Unmatched => vec![texts("label", &of(|event| event.label), coded), value],
         Kind::Metrics => vec![
             texts("name", &of(|event| Some(event.name)), coded),
             times("measured_at", &events.iter().map(|event| Some(event.at)).collect::<Vec<_>>()),

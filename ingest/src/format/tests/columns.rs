@@ -169,7 +169,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_withdrawn_says_so_in_every_format() {
+fn what_is_retracted_says_so_in_every_format() {
     use polars_arrow::array::{BooleanArray, Utf8Array};
     let texts = |text: &str| Utf8Array::<i32>::from_slice([text, text]);
     let (keys, times, releases) = (texts("a"), texts("2013-06-01T04:30:00Z"), texts("v1"));
@@ -182,25 +182,25 @@ fn what_is_withdrawn_says_so_in_every_format() {
             ("predicted_at", &times),
             ("release", &releases),
             ("label", &labels),
-            ("withdrawn", truths),
+            ("retracted", truths),
             ("reason", &reasons),
         ];
         filled(Kind::Predictions, &columns)
     };
     let row = r#""key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1""#;
     let rows = |told: &str, other: &str| format!("[{{{row},{told}}},{{{row},\"label\":\"late\"{other}}}]");
-    let json = rows(r#""withdrawn":true,"reason":"wrong""#, r#","withdrawn":null"#);
+    let json = rows(r#""retracted":true,"reason":"wrong""#, r#","retracted":null"#);
     let columns = concat!(
         r#"{"key":["a","a"],"predicted_at":["2013-06-01T04:30:00Z","2013-06-01T04:30:00Z"],"release":["v1","v1"],"#,
-        r#""withdrawn":["true",null],"reason":["wrong",null],"label":[null,"late"]}"#,
+        r#""retracted":["true",null],"reason":["wrong",null],"label":[null,"late"]}"#,
     );
     let csv = concat!(
-        "key,predicted_at,release,label,withdrawn,reason\n",
+        "key,predicted_at,release,label,retracted,reason\n",
         "a,2013-06-01T04:30:00Z,v1,,true,wrong\na,2013-06-01T04:30:00Z,v1,late,,\n",
     );
     let batch = arrow(&truths).unwrap();
     let said = |name: &str| [0, 1].map(|row| batch.columns.column(name).unwrap().text(row));
-    assert_eq!((said("withdrawn"), said("reason")), ([Some("true"), None], [Some("wrong"), None]));
+    assert_eq!((said("retracted"), said("reason")), ([Some("true"), None], [Some("wrong"), None]));
     for (format, body) in [(Format::Json, &*json), (Format::Json, columns), (Format::Csv, csv)] {
         assert_eq!(read(format, body.as_bytes()).unwrap().columns, batch.columns, "{body}");
     }
@@ -212,13 +212,13 @@ fn what_is_withdrawn_says_so_in_every_format() {
             .join("; "),
         other => other.to_string(),
     };
-    let too_long = format!(r#""withdrawn":true,"reason":"{}""#, "x".repeat(1_025));
+    let too_long = format!(r#""retracted":true,"reason":"{}""#, "x".repeat(1_025));
     insta::assert_snapshot!(
         [
-            r#""withdrawn":true"#,
-            r#""withdrawn":true,"reason":"""#,
-            r#""withdrawn":false,"reason":"wrong""#,
-            r#""withdrawn":1,"reason":"wrong""#,
+            r#""retracted":true"#,
+            r#""retracted":true,"reason":"""#,
+            r#""retracted":false,"reason":"wrong""#,
+            r#""retracted":1,"reason":"wrong""#,
             r#""label":"late","reason":"wrong""#,
             r#""reason":"wrong""#,
             &too_long,

@@ -5,7 +5,7 @@ use event::Kind;
 use super::KEYS;
 use crate::sim::{
     random::Random,
-    resolving::{UNDATED, judges},
+    resolving::{UNDATED, applies_to},
 };
 
 /// On how many days of June events happened.
@@ -70,16 +70,16 @@ fn instant(random: &Random) -> String {
     format!("{}T0{}:00:00Z", day(random), random.below(3))
 }
 
-fn withdrawn(random: &Random, key: &str) -> String {
+fn retracted(random: &Random, key: &str) -> String {
     match random.hits(6) {
-        true => format!(r#","withdrawn":true,"reason":"{}""#, secret(key)),
+        true => format!(r#","retracted":true,"reason":"{}""#, secret(key)),
         false => String::new(),
     }
 }
 
 fn prediction(random: &Random, key: &str, mark: Mark) -> String {
     let (at, release) = (instant(random), 1 + random.below(2));
-    let (score, more) = (of_its_own(mark) as f64 / 10_000.0, withdrawn(random, key));
+    let (score, more) = (of_its_own(mark) as f64 / 10_000.0, retracted(random, key));
     format!(
         r#"{{"key":"{key}","predicted_at":"{at}","release":"v{release}","score":{score},"tags":{{"branch":"{}"}},"features":{{"income":{}}}{more}}}"#,
         secret(key),
@@ -88,14 +88,14 @@ fn prediction(random: &Random, key: &str, mark: Mark) -> String {
 }
 
 fn outcome(random: &Random, key: &str, mark: Mark) -> String {
-    let judges = match random.hits(2) {
+    let applies_to = match random.hits(2) {
         true => format!(r#""predicted_at":"{}""#, instant(random)),
         false => format!(r#""predicted_on":"{}""#, day(random)),
     };
     let (observed, label, value) = (1 + random.below(3), random.below(2), of_its_own(mark));
-    let more = withdrawn(random, key);
+    let more = retracted(random, key);
     format!(
-        r#"{{"key":"{key}",{judges},"observed_at":"2026-06-08T0{observed}:00:00Z","label":"{label}","value":{value}{more}}}"#
+        r#"{{"key":"{key}",{applies_to},"observed_at":"2026-06-08T0{observed}:00:00Z","label":"{label}","value":{value}{more}}}"#
     )
 }
 
@@ -106,7 +106,7 @@ fn undated(random: &Random, key: &str, mark: Mark) -> String {
         mark.0,
         mark.1,
         mark.2,
-        judges(random)
+        applies_to(random)
     )
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn judge(
     let segments = naive::segments(&scene.world)?;
     let rows = stored_is_the_rest(&segments, &surrogates, erasing)?;
     says_nothing(scene, erasing);
-    figures_stay(&segments, &surrogates, asked, erasing)?;
+    metrics_stay(&segments, &surrogates, asked, erasing)?;
     let mut judging = Judging::default();
     resolving::judge(&scene.world, table, &mut judging).await?;
     erasing.violations.append(&mut judging.violations);
@@ -101,9 +101,9 @@ fn says_nothing(scene: &Scene, erasing: &mut Erasing) {
     }
 }
 
-/// Checks that figures by release are, to the bit, the figures of the events as they were appended (without erased values),
+/// Checks that metrics by release are, to the bit, the metrics of the events as they were appended (without erased values),
 /// as of each instant.
-fn figures_stay(
+fn metrics_stay(
     segments: &[Both],
     surrogates: &Surrogates,
     asked: &[Timestamp],
@@ -120,7 +120,7 @@ fn figures_stay(
     let definitions = ["v1", "v2"].map(|release| (release.to_owned(), task.clone())).into();
     let days: std::collections::BTreeSet<_> = segments.iter().map(|both| both.appended.log.day).collect();
     for (day, as_of) in days.iter().flat_map(|day| asked.iter().map(move |as_of| (*day, *as_of))) {
-        let figures = |columns: &[Columns]| -> Result<String> {
+        let metrics = |columns: &[Columns]| -> Result<String> {
             let of = |kind| -> Vec<LogSegment<'_>> {
                 let all = segments.iter().map(|both| &both.appended).zip(columns);
                 let of_kind = all.filter(|(segment, _)| {
@@ -141,9 +141,9 @@ fn figures_stay(
                 })
                 .map_err(|error| Error::corrupt(error.to_string()))
         };
-        let (was, is) = (figures(&before)?, figures(&after)?);
+        let (was, is) = (metrics(&before)?, metrics(&after)?);
         if was != is {
-            erasing.violations.push(format!("figures of {day} as of {as_of} are {is}, not {was}"));
+            erasing.violations.push(format!("metrics of {day} as of {as_of} are {is}, not {was}"));
         }
     }
     Ok(())

@@ -120,7 +120,7 @@ fn time(row: &Row, name: &str) -> i64 {
 pub(in crate::sim) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
     let mut joined = Vec::new();
     for prediction in standing(rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
-        let judges = |outcome: &&&Row| {
+        let applies_to = |outcome: &&&Row| {
             let at = cell(outcome, "predicted_at");
             outcome.day == prediction.day
                 && cell(outcome, "key") == cell(prediction, "key")
@@ -128,7 +128,7 @@ pub(in crate::sim) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
         };
         let outcomes = standing(rows, Kind::Outcomes, &["key", "predicted_at", "observed_at", "day"], false);
         // Last of equal outcomes.
-        let judge = outcomes.iter().filter(judges).max_by_key(|outcome| time(outcome, "observed_at"));
+        let judge = outcomes.iter().filter(applies_to).max_by_key(|outcome| time(outcome, "observed_at"));
         let value = judge.map_or("", |outcome| cell(outcome, "value"));
         let of = |name| cell(prediction, name).to_owned();
         joined.push((of("key"), of("score"), value.to_owned()));
@@ -160,7 +160,7 @@ pub(in crate::sim) fn erased_predictions(rows: &[Row]) -> Vec<String> {
 pub(in crate::sim) fn marks(segments: &[Both]) -> Vec<String> {
     let mut counts = BTreeMap::<Day, u64>::new();
     for stored in segments.iter().filter_map(|both| both.stored.as_ref()) {
-        if stored.log.kind != Kind::Pending && stored.erased > 0 {
+        if stored.log.kind != Kind::Unmatched && stored.erased > 0 {
             *counts.entry(stored.log.day).or_default() += stored.erased;
         }
     }
@@ -178,11 +178,11 @@ fn standing<'a>(rows: &[&'a Row], kind: Kind, identity: &[&str], only_last: bool
     };
     let mut standing: Vec<&Row> = Vec::new();
     for row in rows.iter().filter(|row| row.kind == kind) {
-        let is_withdrawn = row.cells.contains_key("withdrawn");
-        if is_withdrawn || only_last {
+        let is_retracted = row.cells.contains_key("retracted");
+        if is_retracted || only_last {
             standing.retain(|before| of(before) != of(row));
         }
-        if !is_withdrawn {
+        if !is_retracted {
             standing.push(row);
         }
     }

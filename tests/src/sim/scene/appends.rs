@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use event::{
     Column, Columns, Kind, Values,
-    fields::{REASON, WITHDRAWN},
+    fields::{REASON, RETRACTED},
 };
 use log::{
     batch::{BatchId, BatchPart},
@@ -93,7 +93,7 @@ fn events_of(log: &LogId, at: usize, rows: usize, releases: usize) -> Columns {
             let valid = valid.contains(&false).then(|| valid.clone());
             again.columns.push(Column { name: name.to_owned(), values: Values::Text(said), valid });
         };
-        add(WITHDRAWN, "true");
+        add(RETRACTED, "true");
         add(REASON, "sent by mistake");
         return again;
     }

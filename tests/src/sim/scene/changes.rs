@@ -221,13 +221,13 @@ impl Scene {
 }
 
 /// Makes a definition from a day on. The bits of the threshold also select what it names: the label, the threshold, costs,
-/// splits and figures of its own, which another one takes away.
+/// splits and metrics of its own, which another one takes away.
 fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange {
     let has = |part: u64| threshold & part > 0;
     let nothing = || Some(NOTHING.to_owned());
     let hits = "sum(case when (score > 0.3) = (outcome_label = '1') then 0.1 else 0 end)".to_owned();
-    let figures = [("hits", hits), ("middle", "median(score / 3)".to_owned())];
-    let figures = figures.map(|(name, text)| (name.to_owned(), has(4).then_some(text)));
+    let metrics = [("hits", hits), ("middle", "median(score / 3)".to_owned())];
+    let metrics = metrics.map(|(name, text)| (name.to_owned(), has(4).then_some(text)));
     let new = NewDefinition {
         positive_label: has(3).then(|| positive.to_string()),
         threshold: (!has(3) || has(8)).then_some(threshold as f64 / 10.0),
@@ -239,7 +239,7 @@ fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange
             None
         },
         splits: has(2).then(|| vec!["tag.place".to_owned(), "feature.f1:3:9".to_owned()]),
-        figures: has(5).then(|| figures.into()),
+        custom_metrics: has(5).then(|| metrics.into()),
         ..NewDefinition::default()
     };
     new.change(from).expect("a change")

@@ -37,13 +37,13 @@ impl State {
                 false => Ok(()),
             };
         }
-        if let (Some((.., None)), Some(_)) = (key::parse_stage(&item.key), before) {
-            return Err("a stage is written again".into());
+        if let (Some((.., None)), Some(_)) = (key::parse_vintage(&item.key), before) {
+            return Err("a vintage is written again".into());
         }
-        if item.key.sk.starts_with("crossing#") && before.is_some() {
+        if item.key.sk.starts_with("transition#") && before.is_some() {
             return Err("that a rule crossed is written again".into());
         }
-        let is_settled = |item: &Item| item.optional_text("state") != Some("pending");
+        let is_settled = |item: &Item| item.optional_text("state") != Some("unmatched");
         if key::parse_delivery(&item.key).is_some() && before.is_some_and(is_settled) {
             return Err("a delivery that was settled is written again".into());
         }

@@ -1,4 +1,4 @@
-//! Expected figures from scores, beside the realised ones.
+//! Expected metrics from scores, beside the realised ones.
 
 use super::{is_shown, scene, shown};
 use crate::{
@@ -15,10 +15,10 @@ fn what_was_expected_is_what_the_api_says() {
     browser.resize(1360, 1000);
     let asked = "from=2013-06-10&to=2013-07-07&group-by=week&reference=2013-04-01..2013-05-31";
     browser.open(&format!(
-        "http://{}/#/w/flights/nyc/figures?{asked}&figure=accuracy&expected=true",
+        "http://{}/#/w/flights/nyc/metrics?{asked}&metric=accuracy&expected=true",
         service.address()
     ));
-    shown(&browser, "Figures");
+    shown(&browser, "Metrics");
     let script = "return [...document.querySelector('[aria-label=\"accuracy expected and realised\"] tbody').rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
     let mut rows: Vec<Vec<String>> = serde_json::from_value(browser.run(script, &[])).unwrap();
     rows.reverse();
@@ -30,8 +30,8 @@ fn what_was_expected_is_what_the_api_says() {
     assert_eq!(rows.len(), told.len());
     for (row, told) in rows.iter().zip(&told) {
         assert_eq!([&*row[0], &*row[1]], [told["day"].as_str().unwrap(), told["release"].as_str().unwrap()]);
-        for (cell, figure) in [(3, "accuracy_expected"), (4, "accuracy"), (5, "accuracy_gap")] {
-            assert!(is_shown(&row[cell], &told[figure]), "{row:?} and {told}");
+        for (cell, metric) in [(3, "accuracy_expected"), (4, "accuracy"), (5, "accuracy_gap")] {
+            assert!(is_shown(&row[cell], &told[metric]), "{row:?} and {told}");
         }
     }
     assert_eq!(browser.console(), [""; 0]);

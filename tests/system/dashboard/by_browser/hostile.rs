@@ -129,10 +129,10 @@ fn hostile_names_are_text() {
     for text in HOSTILE {
         let chosen = encode(text);
         browser.open("about:blank");
-        browser.open(&format!("{base}#/w/credit/prod/figures?figure={chosen}&from=2026-06-01&to=2026-06-02"));
+        browser.open(&format!("{base}#/w/credit/prod/metrics?metric={chosen}&from=2026-06-01&to=2026-06-02"));
         safe(text);
         browser.open("about:blank");
-        browser.open(&format!("{base}#/w/{chosen}/{chosen}/figures"));
+        browser.open(&format!("{base}#/w/{chosen}/{chosen}/metrics"));
         shown(&browser, "This cannot be shown");
         safe(text);
     }
@@ -231,10 +231,10 @@ fn a_new_evaluation_appears_without_a_reload() {
     );
     let browser = Browser::start();
     browser.open(&format!(
-        "http://{}/#/w/credit/prod/figures?from=2026-06-01&to=2026-06-02&figure=accuracy",
+        "http://{}/#/w/credit/prod/metrics?from=2026-06-01&to=2026-06-02&metric=accuracy",
         service.address()
     ));
-    shown(&browser, "Figures");
+    shown(&browser, "Metrics");
     // Without changes nothing is requested, for longer than the interval of pages without a stream.
     let asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('/evaluations')).length";
     let before = settled(&browser, asked);

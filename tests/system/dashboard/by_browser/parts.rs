@@ -50,9 +50,9 @@ fn ticks_are_what_stands_at_them() {
     );
 }
 
-/// The latest records of a long trail are shown.
+/// The latest records of a long audit log are shown.
 #[test]
-fn the_latest_records_of_a_trail_are_shown() {
+fn the_latest_records_of_a_audit_log_are_shown() {
     // One record for each of `given` days.
     let expression = "(async () => {
         const day = 86_400_000;
@@ -64,7 +64,7 @@ fn the_latest_records_of_a_trail_are_shown() {
             all = words.get('order') === 'newest' ? all.reverse() : all;
             return new Response(all.slice(0, Number(words.get('limit'))).join('\\n'));
         };
-        const { records, says } = await part.trail('credit/prod');
+        const { records, says } = await part.audit log('credit/prod');
         return [records.length, records[0].back, records.at(-1).back, says && says.replace(/ since .*; /, '; ')];
     })()";
     assert_eq!(made("catalog.js", expression, json!(30)), json!([30, 0, 29, null]));
@@ -148,7 +148,7 @@ fn a_rule_says_its_tag() {
     let rules = json!([
         {"count": "predictions", "tag": "country=de", "below": 5.0},
         {"count": "predictions", "below": 5.0},
-        {"figure": "accuracy", "tag": "country=de", "release": "v1", "below": 0.5},
+        {"metric": "accuracy", "tag": "country=de", "release": "v1", "below": 0.5},
     ]);
     assert_eq!(
         made("alerts.js", "given.map(part.watches)", rules),

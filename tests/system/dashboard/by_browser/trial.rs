@@ -8,7 +8,7 @@ use crate::{
     support::{Place, Running, alone, ndjson, register},
 };
 
-/// Script for the days of the test's card, latest first: the day and its crossing.
+/// Script for the days of the test's card, latest first: the day and its transition.
 const DAYS: &str = "return [...document.querySelector('[aria-label=\"Days on which it was tried\"] tbody').rows].map((row) => [row.cells[0].innerText, row.cells[4].innerText])";
 
 #[test]

@@ -53,11 +53,11 @@ fn a_year_of_twenty_releases_is_shown() {
     let browser = Browser::start();
     browser.resize(1360, 1000);
     let url = format!(
-        "http://{}/#/w/credit/prod/figures?from=2025-01-01&to=2025-12-31&figure=accuracy",
+        "http://{}/#/w/credit/prod/metrics?from=2025-01-01&to=2025-12-31&metric=accuracy",
         service.address()
     );
     browser.open(&url);
-    shown(&browser, "Figures");
+    shown(&browser, "Metrics");
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
     assert_eq!(browser.run(lines, &[]), RELEASES);
@@ -80,7 +80,7 @@ fn a_year_of_twenty_releases_is_shown() {
     }
 }
 
-/// Prints the milliseconds until the page was painted with all its lines, from the beginning of its navigation on. The figure is
+/// Prints the milliseconds until the page was painted with all its lines, from the beginning of its navigation on. The metric is
 /// meaningful for a release build (`ALMANAC_BINARY`) on an idle machine.
 fn tell_paints(browser: &Browser, url: &str) {
     // A frame is painted before a task that the frame itself requested.

@@ -1,0 +1,116 @@
+// The metrics of a workspace: its releases on one axis of time, with what was promoted when and which days are immature.
+
+import { ofWorkspace, rows } from './api.js';
+import { axisOf, card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
+import { lineChart } from './chart.js';
+import { h } from './dom.js';
+import { canBeExpected, expected } from './expected.js';
+import { ways } from './share.js';
+import { link } from './state.js';
+import { table } from './table.js';
+import { addDays, count, dayNumber, dayOf, decimal as shown, many, nextMonth, periodHead } from './words.js';
+
+const MATURE = 0.9;
+/** How often new evaluations are looked for where what moves is not heard, in milliseconds. */
+const EVERY = 15_000;
+const NO_METRICS = new Set(['day', 'release', 'model', 'hour', 'maturity', 'definition_from', 'positive_label', 'keys', 'interval_level', 'costs', 'threshold']);
+const FIRST = ['accuracy', 'mae'];
+
+/** The metrics that have a number in any of the rows. */
+const named = (all) => {
+  const names = new Set();
+  for (const row of all) for (const [key, value] of Object.entries(row)) if (typeof value === 'number' && !NO_METRICS.has(key)) names.add(key);
+  return [...names];
+};
+
+/** From where to where a period is shaded: a day around its point; a week and a month, whose points stand at their first days, up to their ends. */
+const SHADED = {
+  day: (day) => [day - 0.5, day + 0.5],
+  // Day 4 of the count was a Monday.
+  week: (day) => [day, day + 7 - ((((day - 4) % 7) + 7) % 7)],
+  month: (day) => [day, dayNumber(nextMonth(dayOf(day)))],
+};
+
+/** The shades over days of which less than nine tenths are judged. */
+function immature(found, group) {
+  const most = new Map();
+  for (const row of found) if (typeof row.maturity === 'number') most.set(row.day, Math.max(most.get(row.day) ?? 0, row.maturity));
+  const days = [...most].filter(([, share]) => share < MATURE).map(([day]) => dayNumber(day)).sort((a, b) => a - b);
+  const shades = [];
+  for (const [from, to] of days.map(SHADED[group] ?? SHADED.day)) {
+    const last = shades.at(-1);
+    if (last && from <= last.to) last.to = to;
+    else shades.push({ from, to, text: 'Less than nine tenths of the predictions are judged yet' });
+  }
+  return shades;
+}
+
+function lines(found, metric) {
+  const series = new Map();
+  for (const row of found) {
+    const all = series.get(row.release) ?? [];
+    all.push({ x: dayNumber(row.day), y: row[metric], low: row[`${metric}_low`], high: row[`${metric}_high`], hollow: row.maturity < MATURE, note: row.labelled === undefined ? null : `of ${count(row.labelled)}` });
+    series.set(row.release, all);
+  }
+  return [...series].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));
+}
+
+async function known(context, window, asOf) {
+  const path = ofWorkspace(context.workspace, 'evaluations');
+  for (const from of [window.to, addDays(window.to, -6)]) {
+    const found = await rows(path, { from: from < window.from ? window.from : from, to: window.to, 'as-of': asOf }, { signal: context.signal });
+    const names = named(found);
+    if (names.includes('accuracy') || names.includes('mae')) return names;
+  }
+  return named(await rows(path, { from: window.from, to: window.to, 'group-by': 'all', 'as-of': asOf }, { signal: context.signal }));
+}
+
+/** The page. */
+export async function page(context) {
+  const { workspace, chosen, signal, go, moves } = context;
+  const window = await windowOf(context);
+  const asOf = chosen.get('as-of');
+  const names = await known(context, window, asOf);
+  const metric = chosen.get('metric') ?? FIRST.find((one) => names.includes(one)) ?? names[0] ?? 'accuracy';
+  const group = chosen.get('group-by') ?? 'day';
+  const banded = chosen.get('interval') === 'true';
+  const band = banded ? `,${metric}_low,${metric}_high` : '';
+  const plain = ['predictions', 'labelled'].includes(metric) ? '' : `,${metric}${band}`;
+  const parameters = { from: window.from, to: window.to, release: chosen.get('release'), columns: `day,release,predictions,labelled,maturity${plain}`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
+  const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'evaluations'), parameters, { signal }), history(workspace, signal)]);
+  const series = lines(found, metric);
+  const marks = promotions(entries, window);
+  const shades = immature(found, group);
+  const chart = found.length ? lineChart({ title: `${metric} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: axisOf(window, group, marks) }) : null;
+  const columns = [
+    { key: 'day', text: periodHead(group), shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
+    { key: 'release', text: 'Release' },
+    { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
+    { key: metric, text: metric, number: true },
+    ...(banded ? [{ key: `${metric}_low`, text: 'Low', number: true }, { key: `${metric}_high`, text: 'High', number: true }] : [{ key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') }]),
+  ];
+  // Intervals and what is expected are computed from the events, so they are not asked for again and again.
+  if (!banded && !asOf && chosen.get('expected') !== 'true') moves(['evaluations', 'catalog'], EVERY);
+  const expects = chosen.get('expected') === 'true' && canBeExpected(metric);
+  const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
+  const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
+  return [
+    controls(
+      field('Metric', select(metric, names.includes(metric) ? names : [metric, ...names], (value) => go({ metric: value }))),
+      field('By', select(group, ['day', 'week', 'month'], (value) => go({ 'group-by': value === 'day' ? null : value }))),
+      windowControls(context, window),
+      check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null })),
+      canBeExpected(metric) && check('Expected against realised (read from the events)', expects, (on) => go({ expected: on ? 'true' : null }))),
+    latest.length > 0 && h('dl', { class: 'stats' }, latest.slice(0, 6).map((one) => stat(`${one.name}, latest`, shown(one.last.y), one.last.note))),
+    card({
+      title: metric,
+      note: note || null,
+      chart,
+      side: table({ caption: `${metric} by ${group} and release`, columns, rows: [...found].reverse(), empty: 'No day of this window is evaluated. Choose other days, or wait for outcomes.' }),
+      ways: ways('evaluations', workspace, parameters),
+      data: { columns: parameters.columns.split(','), rows: found },
+      file: `${workspace.replace('/', '-')}-${metric}`,
+    }),
+    expects && (await expected(context, window, { metric, group, asOf })),
+  ];
+}

@@ -1,0 +1,366 @@
+//! Keeps each day as it stood at the ages that [`fold::maturity::AGES`] declares: its evaluation ([`log::vintage`]) and its rollup ([`log::rollup_vintage`]).
+//!
+//! A vintage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
+//! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
+//! and by the engine's, so neither of them alone decides too early. What both did, as the one clock of a machine with a file may, is taken back (`early`). Where nothing has come since, what is
+//! stored is it, and no event is read. Of days whose first instant is long over none is made; there events say it.
+
+mod evaluations;
+mod rollups;
+
+use std::collections::BTreeSet;
+
+use event::{Day, ErrorKind, Id, Kind, Result, Timestamp};
+use fold::maturity::{AGES, Age};
+use log::{
+    erased::Turn,
+    expired, key, rollup_vintage,
+    scan::{self, LogHead},
+    segment_item::CLOSED_AFTER_SECONDS,
+    vintage::{self, VintageUntil},
+    walk::{Admitted, Arrivals, Note, Until, Walk},
+};
+use table::Table;
+
+use crate::{
+    WorkspaceDay,
+    dlq::Skipped,
+    early::{latest, take_back},
+    evaluate::segments_of,
+};
+
+pub(crate) use self::{evaluations::fold_of, rollups::folded};
+
+/// Of how many days back a pause may be and vintages are made, and of how many of the last days vintages are made in a workspace that has none.
+const MAX_DAYS: usize = 100;
+
+/// What evaluations are made of.
+pub(crate) const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// What was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Evaluations at ages that were written.
+    pub vintages: u64,
+    /// Rollups at ages that were written.
+    pub rollups: u64,
+    /// Days of which vintages are due and cannot be made: a segment cannot be read, or is missing.
+    pub waiting: u64,
+}
+
+impl Made {
+    /// What of a day waits.
+    pub(crate) const WAITING: Self = Self { vintages: 0, rollups: 0, waiting: 1 };
+
+    fn add(&mut self, of_day: Self) {
+        self.vintages += of_day.vintages;
+        self.rollups += of_day.rollups;
+        self.waiting += of_day.waiting;
+    }
+}
+
+/// The last instant of which everything is in the log, by the clock that says `now` and by the engine's.
+pub(crate) fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
+    table.engine_time().map_or(now, |engine| engine.min(now)).plus_seconds(-CLOSED_AFTER_SECONDS)
+}
+
+/// Takes back the vintages of some days that were made too early, and makes those again that are due at `now`.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) async fn make_again(
+    table: &dyn Table,
+    workspace: &Id,
+    days: &BTreeSet<Day>,
+    now: Timestamp,
+) -> Result<()> {
+    let taken = take_back(table, workspace, days.iter().copied(), now).await?;
+    for day in taken.into_iter().flatten() {
+        make_day(table, &WorkspaceDay { workspace: workspace.clone(), day }, now).await?;
+    }
+    Ok(())
+}
+
+/// Makes the vintages of a workspace that are due at `now`: of days that have reached an age since this was last called, and of
+/// the days `older`, which may have been appended to long after.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`. It may be called again at any time.
+pub async fn make(table: &dyn Table, workspace: &Id, older: &BTreeSet<Day>, now: Timestamp) -> Result<Made> {
+    let closed = closed(table, now);
+    let mut until = VintageUntil::load(table, workspace).await?;
+    let mut again = BTreeSet::new();
+    if let Some(early) = until.filter(|until| until.at > latest(table, now)) {
+        let days = reached_between(closed.plus_seconds(-DAY_SECONDS), early.at);
+        match take_back(table, workspace, days, now).await? {
+            Some(taken) => again = taken,
+            None => return Ok(Made::WAITING),
+        }
+        VintageUntil::write(table, workspace, until, closed).await?;
+        until = VintageUntil::load(table, workspace).await?;
+    }
+    let days: BTreeSet<Day> = match until {
+        Some(until) => reached_between(until.at, closed).chain(older.iter().copied()).chain(again).collect(),
+        None => last_days(table, workspace).await?,
+    };
+    let mut made = Made::default();
+    if days.is_empty() {
+        return Ok(made);
+    }
+    for day in days {
+        made.add(make_day(table, &WorkspaceDay { workspace: workspace.clone(), day }, now).await?);
+    }
+    let is_moved = until.is_none_or(|until| until.at < closed);
+    if made.waiting == 0 && is_moved {
+        // When somebody else was quicker, the same is made.
+        VintageUntil::write(table, workspace, until, closed).await?;
+    }
+    Ok(made)
+}
+
+/// The days that had one of the ages after an instant, and by another.
+fn reached_between(after: Timestamp, until: Timestamp) -> impl Iterator<Item = Day> {
+    let longest = AGES.iter().map(|age| age.hours).max().unwrap_or_default();
+    let after = after.max(until.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS));
+    let first = after.plus_seconds(-i64::from(longest) * 3_600 - DAY_SECONDS).day();
+    let days =
+        std::iter::successors(Some(first), |day| day.next()).take_while(move |day| *day <= until.day());
+    let is_reached = move |at: Timestamp| after < at && at <= until;
+    days.filter(move |day| AGES.iter().any(|age| age.of(*day).is_some_and(is_reached)))
+}
+
+/// The last days of a workspace that have logs.
+async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
+    let (mut days, mut range) = (BTreeSet::new(), key::segments(workspace));
+    while days.len() < MAX_DAYS
+        && let Some((log, _)) = scan::last_within(table, range).await?
+    {
+        days.insert(log.day);
+        range = key::segments_before(workspace, log.day);
+    }
+    Ok(days)
+}
+
+/// Makes the vintages of a day that are due at `now`: its evaluations, then its rollups. Where it is stated of events when they were known, none is
+/// due: more of them may come, of which an age that was reached long ago knew.
+///
+/// # Errors
+/// As [`make`].
+pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
+    let WorkspaceDay { workspace, day: of } = day;
+    if vintage::is_stated(table, workspace, *of).await? {
+        return Ok(Made::default());
+    }
+    let mut last = Last::load(table, day).await?;
+    // Who made one by a clock that was ahead may have died before it said up to when it made some.
+    if !last.has_come(*of, latest(table, now)) {
+        if take_back(table, workspace, [*of], now).await?.is_none() {
+            return Ok(Made::WAITING);
+        }
+        last = Last::load(table, day).await?;
+    }
+    make_all(table, day, last, (closed(table, now), Span::Recent)).await
+}
+
+/// Makes the vintages of a day whose events are about to be deleted. Where it is stated of events when they were known, all of them are made,
+/// in the place of those that did not know.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) async fn make_last(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
+    if !vintage::is_stated(table, &day.workspace, day.day).await? {
+        return make_day(table, day, now).await;
+    }
+    vintage::delete(table, &day.workspace, day.day).await?;
+    let made = make_all(table, day, Last::default(), (closed(table, now), Span::All)).await?;
+    if made.waiting == 0 {
+        vintage::settle_stated(table, &day.workspace, day.day).await?;
+    }
+    Ok(made)
+}
+
+/// The last age of which a day has an evaluation, and a rollup, in hours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    evaluation: Option<u32>,
+    rollup: Option<u32>,
+}
+
+impl Last {
+    async fn load(table: &dyn Table, day: &WorkspaceDay) -> Result<Self> {
+        Ok(Self {
+            evaluation: vintage::ages(table, &day.workspace, day.day).await?.pop_last(),
+            rollup: rollup_vintage::last_age(table, &day.workspace, day.day).await?,
+        })
+    }
+
+    /// Whether the day has reached both by an instant.
+    fn has_come(self, day: Day, by: Timestamp) -> bool {
+        let Some(hours) = self.evaluation.max(self.rollup) else { return true };
+        let age = AGES.into_iter().find(|age| age.hours == hours);
+        age.is_none_or(|age| age.of(day).is_some_and(|at| at <= by))
+    }
+}
+
+async fn make_all(table: &dyn Table, day: &WorkspaceDay, last: Last, due: (Timestamp, Span)) -> Result<Made> {
+    let mut made = evaluations::make(table, day, last.evaluation, due).await?;
+    made.add(rollups::make(table, day, last.rollup, due).await?);
+    made.waiting = made.waiting.min(1);
+    Ok(made)
+}
+
+/// Of which days vintages are made that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// Of those whose first age was reached in the last [`MAX_DAYS`] days.
+    Recent,
+    /// Of any.
+    All,
+}
+
+/// What was made in a turn, unless that is over, or the events were deleted while they were read.
+///
+/// # Errors
+/// Those of the making, and of the table.
+pub(crate) async fn settled(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    turn: Turn,
+    made: Result<Made>,
+) -> Result<Made> {
+    match made {
+        // What was refused for that is made later.
+        Ok(made) if Turn::load(table, &day.workspace).await? != turn => Ok(Made { waiting: 1, ..made }),
+        // Its events were deleted while they were read.
+        Err(error)
+            if error.kind() == ErrorKind::Incomplete
+                && expired::load(table, &day.workspace, day.day).await?.is_some() =>
+        {
+            Ok(Made::default())
+        }
+        made => made,
+    }
+}
+
+/// The logs of some kinds of a day, and the ages of it that it has reached by the instant `closed` and of which nothing is made yet, the youngest
+/// first; `last` says the last of which something is, in hours. `None`, when there is nothing to make.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn due(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    (kinds, last): (&[Kind], Option<u32>),
+    (closed, span): (Timestamp, Span),
+) -> Result<Option<(Vec<LogHead>, Vec<Due>)>> {
+    let due = AGES.iter().filter_map(|age| Some(Due { age: *age, at: age.of(day.day)? }));
+    let mut due: Vec<Due> = due.filter(|due| due.at <= closed).collect();
+    let Some(youngest) = due.first().map(|due| due.at) else { return Ok(None) };
+    let mut logs = Vec::new();
+    for kind in kinds {
+        logs.extend(scan::heads_of_kind(table, &day.workspace, day.day, *kind).await?);
+    }
+    if logs.is_empty() {
+        return Ok(None);
+    }
+    // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over. And vintages
+    // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
+    let is_long_over = youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
+    if span == Span::Recent && last.is_none() && is_long_over {
+        return Ok(None);
+    }
+    due.retain(|due| last.is_none_or(|last| due.age.hours > last));
+    let Some(latest) = due.last() else { return Ok(None) };
+    if expired::load(table, &day.workspace, day.day).await?.is_some() {
+        return Ok(None);
+    }
+    if all_came_after(table, &logs, latest.at).await? {
+        // Nothing was known at any of them.
+        due.drain(..due.len() - 1);
+    }
+    Ok(Some((logs, due)))
+}
+
+/// Whether the first segment of each log came after an instant.
+async fn all_came_after(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> Result<bool> {
+    for head in logs {
+        match scan::first_of(table, &head.log).await {
+            Ok(Some(segment)) if segment.known() > at => {}
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the last segment of each log was appended by an instant.
+pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> Result<bool> {
+    for LogHead { log, .. } in logs {
+        let last = match scan::last_of(table, log).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            last => last?,
+        };
+        if last.as_ref().is_none_or(|last| last.known() > at) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// An age that a day has reached, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) age: Age,
+    pub(crate) at: Timestamp,
+}
+
+/// When the segments of some kinds of a day were appended; `None`, when one is missing.
+pub(crate) async fn arrivals(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    kinds: &[Kind],
+    skipped: &Skipped,
+) -> Result<Option<Arrivals>> {
+    let (mut arrivals, left_out) = (Arrivals::default(), segments_of(day, skipped));
+    for kind in kinds {
+        let mut walk = Walk::new(&day.workspace, day.day, *kind, Until::Now, left_out.clone());
+        loop {
+            let page: Option<Vec<Admitted>> = walk.next(table, Some(Arrivals::ATTRIBUTES)).await?;
+            if walk.notes().iter().any(|note| matches!(note, Note::Missing(..))) {
+                return Ok(None);
+            }
+            let Some(page) = page else { break };
+            page.into_iter().for_each(|segment| arrivals.add(segment));
+        }
+    }
+    Ok(Some(arrivals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn reached(after: &str, until: &str) -> Vec<String> {
+        reached_between(at(after), at(until)).map(|day| day.to_string()).collect()
+    }
+
+    #[test]
+    fn interval_covers_days_that_reached_an_age() {
+        let [midnight, one] = ["2026-06-10T00:00:00Z", "2026-06-10T01:00:00Z"];
+        assert_eq!(reached(midnight, one), ["2026-06-09"], "an hour old");
+        assert_eq!(reached(one, "2026-06-10T05:59:59Z"), [""; 0]);
+        let at_midnight = ["2026-05-10", "2026-05-26", "2026-06-02", "2026-06-06", "2026-06-08"];
+        assert_eq!(reached("2026-06-09T23:59:59Z", midnight), at_midnight);
+        assert_eq!(reached(midnight, midnight), [""; 0]);
+        // After a long pause it is looked back for so many days alone.
+        let first = reached("2020-01-01T00:00:00Z", one).remove(0);
+        assert_eq!(first, "2026-01-31");
+    }
+}

@@ -1,0 +1,193 @@
+//! An unmatched outcome in an answer, with the reason for its state.
+
+use catalog::Kept;
+use event::{Day, Id, Result, Timestamp, Window, fields::AppliesTo};
+use fold::latest::{Asked, MAX_JUDGED};
+use log::unmatched::{Looked, WAITS_DAYS};
+use serde_json::{Value, json};
+
+use super::{UnmatchedPlace, UnmatchedState};
+use crate::Query;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// An unmatched outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnmatchedOutcome {
+    /// Its place.
+    pub place: UnmatchedPlace,
+    /// Its state.
+    pub state: UnmatchedState,
+    /// Its key.
+    pub key: String,
+    /// Time at which it was observed, and the latest time of its prediction.
+    pub observed_at: Timestamp,
+    /// Earliest time of its prediction.
+    pub predicted_since: Timestamp,
+    /// The predictions of its key that it judges.
+    pub applies_to: AppliesTo,
+    /// Time at which it was appended.
+    pub arrived_at: Timestamp,
+    /// The instant of the prediction that it judges; the last one of several.
+    pub predicted_at: Option<Timestamp>,
+    /// Number of instants of predictions that it judges.
+    pub judged: Option<usize>,
+    /// The instant up to which appended events were considered in the decision.
+    pub decided_as_of: Option<Timestamp>,
+    /// Time at which its prediction was first looked for among the events of the last look.
+    pub looked_at: Option<Timestamp>,
+    /// Time at which it expires, while it waits.
+    pub expires_at: Option<Timestamp>,
+    /// The reason for its state, in a sentence.
+    pub why: String,
+}
+
+impl UnmatchedOutcome {
+    /// Returns it as JSON, without missing values.
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({
+            "place": self.place.to_string(), "state": self.state.name(), "key": self.key,
+            "observed_at": self.observed_at.to_string(), "predicted_since": self.predicted_since.to_string(),
+            "applies_to": self.applies_to.name(), "arrived_at": self.arrived_at.to_string(), "why": self.why,
+        });
+        if let Some(judged) = self.judged {
+            json["judged"] = judged.into();
+        }
+        for (name, at) in [
+            ("predicted_at", self.predicted_at),
+            ("decided_as_of", self.decided_as_of),
+            ("looked_at", self.looked_at),
+            ("expires_at", self.expires_at),
+        ] {
+            if let Some(at) = at {
+                json[name] = at.to_string().into();
+            }
+        }
+        json
+    }
+}
+
+/// The instants of the predictions judged by one outcome: their number, the first and the last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    count: usize,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Judged {
+    /// Summarises instants in their order; `None` if there are none.
+    pub(super) fn of(instants: &[i64]) -> Option<Self> {
+        let [first, last] = [instants.first()?, instants.last()?].map(|at| Timestamp::from_micros(*at));
+        Some(Self { count: instants.len(), first: first?, last: last? })
+    }
+
+    fn told(self) -> String {
+        let Self { count, first, last } = self;
+        match count {
+            1 => format!("it judges the prediction of {last}"),
+            _ => format!("it judges the predictions of {count} instants from {first} to {last}"),
+        }
+    }
+}
+
+/// The facts about one outcome.
+pub(super) struct Told {
+    pub(super) place: UnmatchedPlace,
+    pub(super) state: UnmatchedState,
+    pub(super) arrived_at: Timestamp,
+    pub(super) judged: Option<Judged>,
+    pub(super) as_of: Option<Timestamp>,
+    pub(super) looked: Option<Looked>,
+    pub(super) asked: Asked,
+}
+
+impl Told {
+    /// Returns the first and the last day on which its prediction may be.
+    fn days(&self) -> (Day, Day) {
+        let day = |micros| Timestamp::from_micros(micros).unwrap_or_default().day();
+        (day(self.asked.from), day(self.asked.until))
+    }
+
+    fn explained(self, kept: &Kept) -> UnmatchedOutcome {
+        let (why, instant) = (self.why(kept), |micros| Timestamp::from_micros(micros).unwrap_or_default());
+        let waits = self.state == UnmatchedState::Waiting;
+        UnmatchedOutcome {
+            place: self.place,
+            state: self.state,
+            observed_at: instant(self.asked.until),
+            predicted_since: instant(self.asked.from),
+            key: self.asked.key,
+            arrived_at: self.arrived_at,
+            applies_to: self.asked.applies_to,
+            predicted_at: self.judged.map(|judged| judged.last),
+            judged: self.judged.map(|judged| judged.count),
+            decided_as_of: self.as_of,
+            looked_at: self.looked.map(|looked| looked.at).filter(|_| waits),
+            expires_at: waits.then(|| self.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS)),
+            why,
+        }
+    }
+
+    fn why(&self, kept: &Kept) -> String {
+        let judged = || self.judged.map_or_else(String::new, Judged::told);
+        match self.state {
+            UnmatchedState::Waiting => self.why_it_waits(kept),
+            UnmatchedState::Decided => {
+                format!("{}, and is to be appended", judged())
+            }
+            UnmatchedState::Appended => judged(),
+            UnmatchedState::Expired => {
+                format!("no prediction of its key was found for {WAITS_DAYS} days; it judges none")
+            }
+            UnmatchedState::Refused => {
+                let (first, last) = self.days();
+                format!(
+                    "there are predictions of its key of more than {MAX_JUDGED} instants from {first} to {last}; it judges none, and is to be posted again with a later `predicted_since`"
+                )
+            }
+        }
+    }
+
+    fn why_it_waits(&self, kept: &Kept) -> String {
+        let (first, last) = self.days();
+        let Some(Looked { at, is_all, .. }) = self.looked else {
+            return "no worker has looked for its prediction yet".to_owned();
+        };
+        // Days are searched from the latest back, and the search ends at an expired one.
+        let days = std::iter::successors(Some(last), |day| day.before()).take_while(|day| *day >= first);
+        if let Some(gone) = days.into_iter().find(|day| !kept.keeps(*day)) {
+            return match gone == last {
+                // All days are searched for an outcome that judges all predictions.
+                _ if self.asked.applies_to == AppliesTo::All => format!(
+                    "no prediction of its key from {first} to {last} was found at {at}; the events of {gone} are gone, and it may have been there"
+                ),
+                true => format!("the events of {gone} are gone, and its prediction may have been there"),
+                false => format!(
+                    "no prediction of its key from {} to {last} was found at {at}; the events of {gone} are gone, and it may have been there",
+                    gone.next().unwrap_or(gone)
+                ),
+            };
+        }
+        let more = match is_all {
+            true => "it is looked for again when more has come",
+            false => "what came less than 30 s before, and what could not be read, is looked at again",
+        };
+        format!("no prediction of its key from {first} to {last} was found at {at}; {more}")
+    }
+}
+
+impl Query {
+    /// Adds the reason of each state.
+    pub(super) async fn explained(&self, workspace: &Id, told: Vec<Told>) -> Result<Vec<UnmatchedOutcome>> {
+        let days = told.iter().filter(|told| told.state == UnmatchedState::Waiting).map(Told::days);
+        let days = days.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let kept = match days {
+            Some((first, last)) => {
+                self.catalog.kept(workspace, Window::new(first, last.max(first))?, self.now()).await?
+            }
+            None => Kept::default(),
+        };
+        Ok(told.into_iter().map(|told| told.explained(&kept)).collect())
+    }
+}
