@@ -7,26 +7,41 @@ use std::{
 };
 
 use anyhow::Context;
+use axum::body::Body;
 use clap::Args;
-use event::{Error, Timestamp};
-use log::{read_version::ReadVersion, segment_item::CLOSED_AFTER_SECONDS};
-use query::{Answer, Explanation, Format, Said, Streamed};
+use event::Error;
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use query::Format;
 
-use crate::shown::ShowFormat;
+use crate::client::broken_off;
+
+/// Header or trailer that counts rows.
+const ROWS: &str = "almanac-rows";
 
 /// How an answer is shown.
 #[derive(Debug, Args)]
 pub(crate) struct Shown {
-    /// Print to standard error what the answer was read from.
-    #[arg(long)]
-    pub(crate) show_read_version: bool,
     /// table, csv, csv-spreadsheet (no text in it is taken for a formula), ndjson, parquet, ipc, ipc-stream or ipc-stream-lz4; by default a table, or
     /// the format that the name of the file says.
     #[arg(long)]
-    pub(crate) format: Option<String>,
+    format: Option<String>,
     /// Write to this file instead of the terminal.
     #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    output: Option<PathBuf>,
+}
+
+/// Writes a text as a whole, such as a page.
+pub(crate) fn write_whole(output: Option<&Path>, text: &str) -> anyhow::Result<()> {
+    let mut target = Target::open(output)?;
+    target.write(text.as_bytes())?;
+    target.end("")
+}
+
+/// Prints what an answer lacks.
+pub(crate) fn say_warnings(headers: &HeaderMap) {
+    let warnings = headers.get_all("almanac-warning").iter().filter_map(|warning| warning.to_str().ok());
+    warnings.for_each(|warning| eprintln!("warning: {warning}"));
 }
 
 /// Destination of an answer.
@@ -59,13 +74,8 @@ impl Target {
         }
     }
 
-    /// Ends the output, after this number of rows.
-    fn end(self, rows: u64) -> anyhow::Result<()> {
-        self.end_of(&format!("{rows} rows "))
-    }
-
     /// Ends the output, and prints the text about it.
-    fn end_of(mut self, what: &str) -> anyhow::Result<()> {
+    fn end(mut self, what: &str) -> anyhow::Result<()> {
         match &mut self {
             Self::Open(to) => to.flush()?,
             Self::File { path, partial, to } => {
@@ -89,24 +99,14 @@ impl Drop for Target {
 }
 
 impl Shown {
-    /// Writes an answer.
-    pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
-        // Formats first, then writes: a reader that goes away early is no failure of ours.
-        let mut bytes = Vec::new();
-        format.write_named(&mut answer.frame, answer.named, &mut bytes)?;
-        let mut target = Target::open(self.output.as_deref())?;
-        target.write(&bytes)?;
-        target.end(answer.frame.height() as u64)
-    }
-
-    /// Format of an explanation: text for people, or JSON.
+    /// Format of an explanation, as a media type: text for people, or JSON.
     ///
     /// # Errors
     /// If another format was requested.
-    pub(crate) fn format_of_explanation(&self) -> anyhow::Result<ShowFormat> {
+    pub(crate) fn media_of_explanation(&self) -> anyhow::Result<&'static str> {
         match self.format.as_deref() {
-            None | Some("table") => Ok(ShowFormat::Table),
-            Some("json") => Ok(ShowFormat::Json),
+            None | Some("table") => Ok("text/plain"),
+            Some("json") => Ok("application/json"),
             Some(other) => {
                 let message = format!("--explain is a table or json, and not {other}");
                 Err(Error::invalid(message).into())
@@ -114,76 +114,27 @@ impl Shown {
         }
     }
 
-    /// Writes the explanation of an answer in place of the answer.
-    pub(crate) fn write_explanation(
-        &self,
-        explanation: &Explanation,
-        format: ShowFormat,
-    ) -> anyhow::Result<()> {
-        self.write_text(&match format {
-            ShowFormat::Table => explanation.to_string(),
-            ShowFormat::Json => format!("{:#}\n", serde_json::to_value(explanation)?),
-        })
+    /// Writes rows as they come.
+    ///
+    /// # Errors
+    /// The error with which an answer breaks off; errors of writing.
+    pub(crate) async fn write(&self, head: &HeaderMap, mut body: Body) -> anyhow::Result<()> {
+        let mut target = Target::open(self.output.as_deref())?;
+        let mut trailers = HeaderMap::new();
+        while let Some(frame) = body.frame().await {
+            match frame.map_err(broken_off)?.into_data() {
+                Ok(bytes) => target.write(&bytes)?,
+                Err(frame) => trailers.extend(frame.into_trailers().unwrap_or_default()),
+            }
+        }
+        say_warnings(&trailers);
+        let rows = [head, &trailers].into_iter().find_map(|headers| headers.get(ROWS)?.to_str().ok());
+        target.end(&rows.map_or_else(String::new, |rows| format!("{rows} rows ")))
     }
 
-    /// Writes an answer of lines of text.
+    /// Writes a text of some lines.
     pub(crate) fn write_text(&self, lines: &str) -> anyhow::Result<()> {
-        let mut target = Target::open(self.output.as_deref())?;
-        target.write(lines.as_bytes())?;
-        target.end(lines.lines().count() as u64)
-    }
-
-    /// Writes a text as a whole, such as a page.
-    pub(crate) fn write_whole(&self, text: &str) -> anyhow::Result<()> {
-        let mut target = Target::open(self.output.as_deref())?;
-        target.write(text.as_bytes())?;
-        target.end_of("")
-    }
-
-    /// Streams an answer as it is made.
-    pub(crate) async fn write_stream(
-        &self,
-        mut streamed: Streamed,
-        asked: Option<Timestamp>,
-    ) -> anyhow::Result<()> {
-        self.say_of(Some(&streamed.read_version), streamed.as_of, &streamed.warnings, asked);
-        let mut target = Target::open(self.output.as_deref())?;
-        loop {
-            match streamed.next().await? {
-                Said::Bytes(bytes) => target.write(&bytes)?,
-                Said::End(end) => {
-                    end.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-                    return target.end(end.rows);
-                }
-            }
-        }
-    }
-
-    /// Prints about an answer what its rows lack: its instant, its warnings, and its read version.
-    pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
-        self.say_of(answer.read_version.as_ref(), answer.as_of, &answer.warnings, asked);
-    }
-
-    fn say_of(
-        &self,
-        read_version: Option<&ReadVersion>,
-        as_of: Option<Timestamp>,
-        warnings: &[String],
-        asked: Option<Timestamp>,
-    ) {
-        if let Some(as_of) = as_of.filter(|as_of| asked.is_some_and(|asked| asked > *as_of)) {
-            eprintln!(
-                "as of {as_of}, the last closed instant: the last {CLOSED_AFTER_SECONDS} s may still change"
-            );
-        }
-        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        match read_version {
-            Some(read_version) if self.show_read_version => eprintln!("read_version: {read_version}"),
-            None if self.show_read_version => {
-                eprintln!("no read version: stored metrics are not read from the log; --as-of reads it")
-            }
-            _ => {}
-        }
+        write_whole(self.output.as_deref(), lines)
     }
 
     /// The requested format; by default that of the file's name, or a table on the terminal.

@@ -30,14 +30,11 @@ use crate::{
     lake::{self, LakeCommand},
     listening::outlive_size_limit,
     operations::{self, ReleaseCommand},
-    plot::{self, PlotArgs},
     probe, projector,
-    query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
     report::{self as page, ReportArgs},
     review::{self, ReviewCommand},
     shown::Shown,
-    sql::{self, SqlArgs},
     status,
     table::{self, TableCommand},
     tail::{self, TailArgs},
@@ -107,8 +104,6 @@ enum Command {
     Demo(DemoArgs),
     /// Append the events of files: NDJSON, JSON, CSV, Parquet or Arrow.
     Import(ImportArgs),
-    /// Read a window of days.
-    Query(Box<QueryArgs>),
     /// Print the events of a workspace: those that are stored, then those that come.
     Tail(Box<TailArgs>),
     /// Reviews: predictions that people judge, one at a time.
@@ -117,12 +112,8 @@ enum Command {
     /// Arenas: pairs of releases that people compare, and how they rank by votes.
     #[command(subcommand)]
     Arena(ArenaCommand),
-    /// Draw metrics over time: on the terminal, or as an SVG image.
-    Plot(Box<PlotArgs>),
     /// Write a page that says how the models of a workspace fare: metrics, drift, expectations, comparisons, alerts.
     Report(Box<ReportArgs>),
-    /// Answer a SQL statement.
-    Sql(SqlArgs),
     /// Fold the log again and compare with what is stored.
     Verify(VerifyArgs),
     /// Fold the log of a workspace again beside what is served, then serve the result.
@@ -264,13 +255,10 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         }
         Command::Demo(args) => demo::command(config, &args).await?,
         Command::Import(args) => import::command(config, &args).await?,
-        Command::Query(args) => query::command(config, &args).await?,
         Command::Tail(args) => tail::tail(config, &args).await?,
         Command::Arena(command) => arena::command(config, command).await?,
         Command::Review(command) => review::command(config, command).await?,
-        Command::Plot(args) => plot::command(config, &args).await?,
         Command::Report(args) => page::command(config, &args).await?,
-        Command::Sql(args) => sql::command(config, args).await?,
         Command::Verify(args) => {
             return Ok(Exit::of_check(verify::command(config, &args).await?));
         }

@@ -10,7 +10,7 @@ use axum::{
 use event::{Clock, Error, ErrorKind};
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    HeaderMap, Request, StatusCode, Uri,
+    HeaderMap, Request, Response, StatusCode, Uri,
     header::{AUTHORIZATION, HOST, HeaderValue},
 };
 use log::store::Store;
@@ -39,7 +39,7 @@ pub(crate) enum Client {
 
 /// Answer to a request that succeeded.
 pub(crate) struct Answer {
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -97,12 +97,22 @@ impl Client {
         Self::Local(up::service(store, &options))
     }
 
-    /// Sends a request whose address is a path, and returns its answer.
+    /// Sends a request whose address is a path, and returns its whole answer.
+    ///
+    /// # Errors
+    /// Errors of [`Client::open`], and of an answer that breaks off.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+        let (head, body) = self.open(request).await?.into_parts();
+        let body = body.collect().await.map_err(broken_off)?.to_bytes();
+        Ok(Answer { headers: head.headers, body })
+    }
+
+    /// Sends a request whose address is a path, and returns its answer as it comes.
     ///
     /// # Errors
     /// The problem that the service answers, in its kind; `Unavailable`, if there is no answer.
-    pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
-        let (head, body) = match self {
+    pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Response<Body>> {
+        let answer = match self {
             Self::Local(router) => {
                 request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
                 let principal = Arc::from(author::local().principal.as_str());
@@ -111,9 +121,7 @@ impl Client {
                     is_admin: true,
                     ..Asker::default()
                 });
-                let answer = router.clone().oneshot(request.map(Body::new)).await?;
-                let (head, body) = answer.into_parts();
-                (head, body.collect().await?.to_bytes())
+                router.clone().oneshot(request.map(Body::new)).await?
             }
             Self::Remote { web, base, token } => {
                 let lost = |why: String| Error::unavailable(format!("{base} does not answer: {why}"));
@@ -123,16 +131,22 @@ impl Client {
                 if let Some(token) = token {
                     request.headers_mut().insert(AUTHORIZATION, token.clone());
                 }
-                let (head, body) = web.send(request).await.map_err(lost)?.into_parts();
-                let body = body.collect().await.map_err(|error| lost(error.to_string()))?;
-                (head, body.to_bytes())
+                web.send(request).await.map_err(lost)?.map(Body::new)
             }
         };
-        if !head.status.is_success() {
-            return Err(problem(head.status, &body).into());
+        if answer.status().is_success() {
+            return Ok(answer);
         }
-        Ok(Answer { headers: head.headers, body })
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(broken_off)?.to_bytes();
+        Err(problem(head.status, &body).into())
     }
+}
+
+/// Error with which an answer ends before all of it has come.
+pub(crate) fn broken_off(error: axum::Error) -> Error {
+    let unknown = |error| Error::unavailable(format!("the answer broke off: {error}"));
+    error.into_inner().downcast::<Error>().map_or_else(unknown, |error| *error)
 }
 
 /// Error that a problem document describes.

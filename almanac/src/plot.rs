@@ -1,4 +1,4 @@
-//! `almanac plot`: charts of metrics over time.
+//! `almanac plot`: charts of numbers over time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +10,11 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use console::Term;
-use event::{Error, Timestamp};
+use event::{Error, Timestamp, Window};
 use plot::{Chart, Line, MAX_LINES, NO_NUMBERS, Point};
 use polars::prelude::{DataFrame, DataType};
-use query::{Format, HOUR, Request, What, Words};
+use query::{Format, HOUR};
 use serde_json::Value;
-
-use crate::{
-    config::Config,
-    open,
-    query::{MetricsArgs, WindowArgs, list, say_window, words},
-};
 
 /// Maximum columns of a chart on a terminal; columns and lines where there is no terminal.
 const MOST_COLUMNS: usize = 160;
@@ -45,98 +39,97 @@ const SORT: &str = "sort";
 /// Metric whose interval has names of its own.
 const SO_FAR: &str = "advantage_so_far";
 
+/// What is drawn of an answer, and where.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "  almanac plot evaluations -w flights/nyc --from 2013-04-01 --to 2013-12-31 --group-by week --metric auc"
-)]
 pub(crate) struct PlotArgs {
-    /// Dataset to draw: rollups, evaluations, classes, confusion, drift, maturity, estimates or head-to-head.
-    what: String,
-    #[command(flatten)]
-    window: WindowArgs,
     /// The metrics to draw: columns with numbers, as `almanac query` has them, with commas between. By default the main one, such as
     /// accuracy of evaluations, or mae where there is none.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     metric: Vec<String>,
-    #[command(flatten)]
-    metrics: MetricsArgs,
     /// Write an SVG image to this file instead of drawing on the terminal.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<()> {
-    let what = What::parse(&args.what)?;
-    if matches!(what, What::Events(_) | What::Joined | What::Segments | What::Challengers) {
-        let message = format!("{} have no numbers over time that could be drawn", what.name());
-        return Err(Error::invalid(message).into());
-    }
-    if let Some(path) = args.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg")) {
-        return Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display())).into());
-    }
-    let by = list(&args.metrics.by);
-    let columns = (what == What::Evaluations && args.metrics.interval).then(|| columns(args));
-    let query = open::to_ask(config).await?;
-    let reference = query.reference_days(&args.window.workspace, args.metrics.reference.as_deref()).await?;
-    let asked = words(&args.window, &args.metrics, by.as_deref());
-    let interval = asked.interval && columns.is_none();
-    let asked = Words { reference: reference.as_deref(), columns: columns.as_deref(), interval, ..asked };
-    let request = Request::parse(what, &asked)?;
-    say_window(&request);
-    let workspace = query.catalog().workspace(&args.window.workspace).await?;
-    let mut answer = query.run(workspace.id(), &request).await?;
-    answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-
-    let keys = keys(&answer.frame);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let metrics = metrics(args, &answer.frame)?;
-    let lines = lines(&rows(&mut answer.frame)?, &keys, &metrics)?;
-    let title = format!("{} of {}", metrics.join(", "), args.window.workspace);
-    let chart = Chart { title, lines, days: Some(request.window), ..Chart::default() };
-    if chart.lines.len() > MAX_LINES {
-        let count = chart.lines.len();
-        eprintln!(
-            "{count} lines, of which the first {MAX_LINES} are drawn; --release and --metric choose others"
-        );
-    }
-    match &args.output {
-        Some(path) => {
-            fs::write(path, chart.svg()).with_context(|| format!("cannot write {}", path.display()))?;
-            if chart.is_empty() {
-                eprintln!("{NO_NUMBERS}");
+impl PlotArgs {
+    /// Checks the name of the image.
+    ///
+    /// # Errors
+    /// `Invalid`, if it does not end with `.svg`.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "svg")) {
+            Some(path) => {
+                Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display())))
             }
-            eprintln!("written to {}", path.display());
+            None => Ok(()),
         }
-        None if chart.is_empty() => println!("{NO_NUMBERS}"),
-        None => print(&chart, LINES),
     }
-    Ok(())
-}
 
-/// Columns of evaluations with the intervals of the drawn metrics alone: those of every metric take long.
-fn columns(args: &PlotArgs) -> String {
-    let by = args.metrics.by.iter().map(String::as_str).filter(|by| !KEYS.contains(by));
-    let usual = USUAL.into_iter().take(2).filter(|_| args.metric.is_empty());
-    let metrics = args.metric.iter().map(String::as_str).chain(usual).filter(|metric| !KEYS.contains(metric));
-    let with_ends = metrics.flat_map(|metric| ["", "_low", "_high"].map(|end| format!("{metric}{end}")));
-    KEYS.into_iter().chain(by).map(str::to_owned).chain(with_ends).collect::<Vec<_>>().join(",")
-}
+    /// Columns of evaluations with the intervals of the drawn metrics alone: those of every metric take long.
+    pub(crate) fn columns(&self, by: &str) -> String {
+        let by = by.split(',').filter(|by| !(by.is_empty() || KEYS.contains(by)));
+        let usual = USUAL.into_iter().take(2).filter(|_| self.metric.is_empty());
+        let metrics = self.metric.iter().map(String::as_str).chain(usual);
+        let metrics = metrics.filter(|metric| !KEYS.contains(metric));
+        let with_ends = metrics.flat_map(|metric| ["", "_low", "_high"].map(|end| format!("{metric}{end}")));
+        KEYS.into_iter().chain(by).map(str::to_owned).chain(with_ends).collect::<Vec<_>>().join(",")
+    }
 
-/// The metrics to draw, which are columns of numbers.
-fn metrics<'a>(args: &'a PlotArgs, frame: &DataFrame) -> Result<Vec<&'a str>, Error> {
-    let numbers = |name: &str| frame.column(name).ok().filter(|column| column.dtype().is_primitive_numeric());
-    if let Some(wrong) = args.metric.iter().find(|metric| numbers(metric).is_none()) {
-        let what = &args.what;
-        return Err(Error::invalid(format!(
-            "{wrong} is no column of numbers; `almanac query {what}` shows all"
-        )));
+    /// Draws the rows of a dataset of a workspace.
+    ///
+    /// # Errors
+    /// `Invalid`, for a metric that is no column of numbers; errors of writing the image.
+    pub(crate) fn draw(
+        &self,
+        (what, workspace): (&str, &str),
+        days: Option<Window>,
+        mut frame: DataFrame,
+    ) -> anyhow::Result<()> {
+        let keys = keys(&frame);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let metrics = self.metrics(what, &frame)?;
+        let title = format!("{} of {workspace}", metrics.join(", "));
+        let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
+        let lines = lines(&rows(&mut frame)?, &keys, &metrics)?;
+        let chart = Chart { title, lines, days, ..Chart::default() };
+        if chart.lines.len() > MAX_LINES {
+            let count = chart.lines.len();
+            eprintln!(
+                "{count} lines, of which the first {MAX_LINES} are drawn; --release and --metric choose others"
+            );
+        }
+        match &self.output {
+            Some(path) => {
+                fs::write(path, chart.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+                if chart.is_empty() {
+                    eprintln!("{NO_NUMBERS}");
+                }
+                eprintln!("written to {}", path.display());
+            }
+            None if chart.is_empty() => println!("{NO_NUMBERS}"),
+            None => print(&chart, LINES),
+        }
+        Ok(())
     }
-    if !args.metric.is_empty() {
-        return Ok(args.metric.iter().map(String::as_str).collect());
+
+    /// The metrics to draw, which are columns of numbers.
+    fn metrics(&self, what: &str, frame: &DataFrame) -> Result<Vec<String>, Error> {
+        let numbers =
+            |name: &str| frame.column(name).ok().filter(|column| column.dtype().is_primitive_numeric());
+        if let Some(wrong) = self.metric.iter().find(|metric| numbers(metric).is_none()) {
+            return Err(Error::invalid(format!(
+                "{wrong} is no column of numbers; `almanac query {what}` shows all"
+            )));
+        }
+        if !self.metric.is_empty() {
+            return Ok(self.metric.clone());
+        }
+        let has_numbers =
+            |name: &&str| numbers(name).is_some_and(|column| column.null_count() < column.len());
+        let there = |name: &&str| numbers(name).is_some();
+        let usual = USUAL.into_iter().find(has_numbers).or_else(|| USUAL.into_iter().find(there));
+        Ok(usual.into_iter().map(str::to_owned).collect())
     }
-    let has_numbers = |name: &&str| numbers(name).is_some_and(|column| column.null_count() < column.len());
-    let there = |name: &&str| numbers(name).is_some();
-    Ok(USUAL.into_iter().find(has_numbers).or_else(|| USUAL.into_iter().find(there)).into_iter().collect())
 }
 
 /// Prints a chart as wide as the terminal and at most `lines` lines high.

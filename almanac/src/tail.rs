@@ -7,7 +7,7 @@ use clap::Args;
 use event::{Error, Kind};
 use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Query, Words};
 
-use crate::{config::Config, named::InWorkspace, open, query::list};
+use crate::{config::Config, named::InWorkspace, open};
 
 /// Formats in which answers can be concatenated.
 const FORMATS: [Format; 2] = [Format::Ndjson, Format::IpcStream];
@@ -67,7 +67,7 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
         let known = FORMATS.map(Format::name).join(" or ");
         return Err(Error::invalid(format!("format: events are followed as {known}")).into());
     }
-    let tag = list(&args.tag);
+    let tag = (!args.tag.is_empty()).then(|| args.tag.join(","));
     let (wait, limit) = (if args.once { 0 } else { MAX_WAIT_SECONDS }.to_string(), args.limit.to_string());
     let words = Words {
         release: args.release.as_deref(),

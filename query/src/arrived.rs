@@ -18,7 +18,7 @@ use crate::{
     joined::{DAYS_AT_ONCE, in_log, pairs_bytes},
     maturity::{AGE, LATEST},
     read::{self, Filter, Reading, RowBounds, Unpacked},
-    request::{Request, What, Words},
+    request::{Request, Words},
     series::{Cell, Row, series},
     work,
 };
@@ -39,13 +39,10 @@ type Counts = [[u64; 2]; AGES.len() + 1];
 /// Returns true if ages are counted from each prediction.
 ///
 /// # Errors
-/// `Invalid`, if it is requested of anything but maturity, or with parameters of judging.
-pub(crate) fn after_prediction_of(what: What, words: &Words<'_>) -> Result<bool> {
+/// `Invalid`, if it is requested with parameters of judging.
+pub(crate) fn after_prediction_of(words: &Words<'_>) -> Result<bool> {
     if !words.after_prediction {
         return Ok(false);
-    }
-    if what != What::Maturity {
-        return Err(Error::invalid("after-prediction: only maturity has it"));
     }
     let judging = [
         ("by", words.by.is_some()),

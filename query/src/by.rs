@@ -21,11 +21,9 @@ pub enum By {
 impl By {
     pub(crate) fn parse(what: What, word: Option<&str>) -> Result<Self> {
         let Some(word) = word else { return Ok(Self::default()) };
-        match what {
-            What::Rollups => {}
-            // See `Breakdown`.
-            what if what.is_judged() => return Ok(Self::default()),
-            _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
+        // See `Breakdown`.
+        if what != What::Rollups {
+            return Ok(Self::default());
         }
         // Names in the breakdown never have a comma.
         if word.contains(',') {

@@ -37,9 +37,6 @@ pub struct Challenge {
 
 /// Parses the model and the environment; `None` for anything but challengers.
 pub(crate) fn challenge_of(what: What, words: &Words<'_>) -> Result<Option<Challenge>> {
-    if what == What::Challengers && words.by.is_some() {
-        return Err(Error::invalid("by: challengers are releases, each with one row"));
-    }
     match (what, words.model) {
         (What::Challengers, Some(model)) => {
             let environment = words.environment.unwrap_or(PRODUCTION);
@@ -51,8 +48,7 @@ pub(crate) fn challenge_of(what: What, words: &Words<'_>) -> Result<Option<Chall
         (What::Challengers, None) => {
             Err(Error::invalid("model: name the model whose live release is challenged"))
         }
-        (_, Some(_)) => Err(Error::invalid("model: only challengers are of one")),
-        (_, None) => Ok(None),
+        _ => Ok(None),
     }
 }
 

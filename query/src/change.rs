@@ -75,11 +75,8 @@ impl Change {
     ///
     /// # Errors
     /// `Invalid`, if there is no such row before, or the window would begin before all days.
-    pub(crate) fn parse(what: What, word: &str, (period, window): (Period, Window)) -> Result<Self> {
+    pub(crate) fn parse(word: &str, (period, window): (Period, Window)) -> Result<Self> {
         let wrong = |why: String| Error::invalid(format!("{CHANGE}: {why}"));
-        if !what.takes(CHANGE) {
-            return Err(wrong(format!("`{}` does not take it", what.name())));
-        }
         let back = match (word, period) {
             ("day" | "period", Period::Day) => Back::Days(1),
             ("week", Period::Day) | ("week" | "period", Period::Week) => Back::Days(7),

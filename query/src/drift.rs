@@ -23,7 +23,7 @@ use crate::{
     budget::Hold,
     column_type::ColumnType,
     read::{self, Filter, Reading, RowBounds, Unpacked},
-    request::{Request, What, Words},
+    request::Request,
     series::{Cell, Row, held_items, series},
     work,
 };
@@ -118,10 +118,7 @@ pub(crate) fn is_main(column: &str) -> bool {
 }
 
 /// Parses days as `FROM..TO`, or one day.
-pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
-    if !what.takes("reference") {
-        return Err(Error::invalid("reference: only drift and estimates have one"));
-    }
+pub(crate) fn reference_of(word: &str) -> Result<Window> {
     word.parse().and_then(Window::bounded).map_err(|error| Error::invalid(format!("reference: {error}")))
 }
 
@@ -239,10 +236,7 @@ async fn exact_of_days(
 }
 
 /// Parses the columns to compare, at least one.
-pub(crate) fn compared_columns(what: What, word: &str) -> Result<Vec<String>> {
-    if !what.takes("column") {
-        return Err(Error::invalid("column: only drift has it"));
-    }
+pub(crate) fn compared_columns(word: &str) -> Result<Vec<String>> {
     let columns: Vec<String> = word.split(',').map(|name| name.trim().to_owned()).collect();
     match columns.iter().find(|name| Sort::of(name).is_none()) {
         Some(wrong) => Err(Error::invalid(format!(
@@ -273,16 +267,6 @@ fn reference_days(request: &Request) -> Result<Window> {
     let missing =
         || Error::invalid("reference: name the days to compare with, such as 2013-04-01..2013-05-31");
     request.reference.ok_or_else(missing)
-}
-
-/// Returns true if drift is computed from the events: on request, or as of another time than now, which rollups do not have.
-pub(crate) fn exact_of(what: What, words: &Words<'_>) -> Result<bool> {
-    match words.exact && !what.takes("exact") {
-        true => Err(Error::invalid("exact: only drift has it")),
-        false => {
-            Ok(words.exact || what == What::Drift && (words.as_of.is_some() || words.read_version.is_some()))
-        }
-    }
 }
 
 /// Builds the rows of a period from its numbers of predictions and of days, in the reference and in the period; none, if the

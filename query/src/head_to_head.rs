@@ -118,9 +118,6 @@ pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Resul
             _ => Ok(None),
         };
     };
-    if what != What::HeadToHead {
-        return Err(Error::invalid("against: only head-to-head has it"));
-    }
     match words.release {
         None => Err(Error::invalid("release: name the release that is compared with the one of against")),
         Some(release) if release == against => {

@@ -2,7 +2,7 @@
 
 use event::{Error, Result, id};
 
-use crate::request::{What, Words, of_evaluations};
+use crate::request::{What, Words};
 
 /// Restricts predictions to those of releases that were live, or were not, at the time of the prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +17,8 @@ pub struct LiveIn {
 pub(crate) fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
     match words.environment {
         // Challengers take the environment as that of their champion.
-        _ if what == What::Challengers && !words.shadow => Ok(None),
+        _ if what == What::Challengers => Ok(None),
         Some(environment) => {
-            of_evaluations(what, "environment")?;
             id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;
             Ok(Some(LiveIn { environment: environment.to_owned(), is_live: !words.shadow }))
         }

@@ -77,10 +77,7 @@ fn judged(row: &EvaluationRow<'_>) -> u64 {
 }
 
 /// Parses the share of its truth that a day must have.
-pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64> {
-    if what != What::Evaluations {
-        return Err(Error::invalid("mature: only evaluations have it; see `query maturity`"));
-    }
+pub(crate) fn mature_of(request: &Request, word: &str) -> Result<f64> {
     let share = word.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     let share =
         share.ok_or_else(|| Error::invalid(format!("mature: `{word}` is not a share from 0 to 1")))?;

@@ -7,9 +7,6 @@ use crate::{
     window::Span,
 };
 
-/// Name of the parameter of a condition.
-pub(crate) const WHERE: &str = "where";
-
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
 
@@ -47,36 +44,10 @@ impl Narrowed {
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
     pub(crate) fn parse(what: What, words: &Words<'_>) -> Result<Self> {
-        let said = [
-            (WHERE, words.filter),
-            ("tag", words.tag),
-            ("key", words.key),
-            ("limit", words.limit),
-            ("sample", words.sample),
-            ("order", words.order),
-        ];
-        let mut said = said.iter().filter(|(_, word)| word.is_some()).map(|(name, _)| *name).peekable();
-        if said.peek().is_none() {
-            return Ok(Self::default());
-        }
-        let is_other = |name: &&str| what.rows_of().is_none() && !what.judges_only(name);
-        if let Some(other) = said.find(is_other) {
-            let judged = What::all().filter(|what| what.judges_only(other)).map(What::name);
-            let having: Vec<&str> = ["events", "joined rows"].into_iter().chain(judged).collect();
-            return Err(Error::invalid(format!(
-                "{other}: it narrows {}; `sql` asks more of {}",
-                having.join(", "),
-                what.name()
-            )));
-        }
         let kind = what.rows_of().unwrap_or(Kind::Predictions);
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let sample = words.sample.map(str::parse::<Share>).transpose();
         let sample = sample.map_err(|error| named("sample", error))?;
-        if (words.key.is_some() || sample.is_some()) && kind.field(KEY).is_none() {
-            let name = if words.key.is_some() { "key" } else { "sample" };
-            return Err(Error::invalid(format!("{name}: {} have no key", kind.name())));
-        }
         if words.key.is_some_and(str::is_empty) {
             return Err(Error::invalid("key: no event has an empty one"));
         }

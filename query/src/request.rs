@@ -83,76 +83,166 @@ pub struct Request {
     pub change: Option<Change>,
 }
 
-/// The parameters of a request, as text.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Words<'a> {
+/// A parameter of a request in the form of text.
+trait Word<'a>: Sized {
+    /// Returns its text, if it has a value.
+    fn text(&self) -> Option<&'a str>;
+
+    /// Parses a text of a request that came at `now`.
+    fn of(text: &'a str, now: Timestamp) -> std::result::Result<Self, String>;
+}
+
+impl<'a> Word<'a> for &'a str {
+    fn text(&self) -> Option<&'a str> {
+        Some(*self).filter(|text| !text.is_empty())
+    }
+
+    fn of(text: &'a str, _: Timestamp) -> std::result::Result<Self, String> {
+        if text.is_empty() { Err(" is empty; leave it out".to_owned()) } else { Ok(text) }
+    }
+}
+
+impl<'a> Word<'a> for Option<&'a str> {
+    fn text(&self) -> Option<&'a str> {
+        *self
+    }
+
+    fn of(text: &'a str, _: Timestamp) -> std::result::Result<Self, String> {
+        Ok(Some(text))
+    }
+}
+
+impl<'a> Word<'a> for Option<Last<'a>> {
+    fn text(&self) -> Option<&'a str> {
+        self.map(|last| last.word)
+    }
+
+    fn of(word: &'a str, now: Timestamp) -> std::result::Result<Self, String> {
+        Ok(Some(Last { word, now }))
+    }
+}
+
+impl<'a> Word<'a> for bool {
+    fn text(&self) -> Option<&'a str> {
+        self.then_some("true")
+    }
+
+    fn of(text: &'a str, _: Timestamp) -> std::result::Result<Self, String> {
+        text.parse().map_err(|_| format!(": `{text}` is neither true nor false"))
+    }
+}
+
+/// Declares the parameters, each with its name.
+macro_rules! words {
+    ($($(#[$says:meta])* $name:literal $field:ident: $kind:ty,)*) => {
+        /// The parameters of a request, as text.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Words<'a> {
+            $($(#[$says])* pub $field: $kind,)*
+        }
+
+        impl<'a> Words<'a> {
+            /// Returns the parameters that have a value, by name.
+            pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+                [$(($name, self.$field.text())),*].into_iter().filter_map(|(name, text)| Some((name, text?)))
+            }
+
+            fn set(&mut self, name: &str, text: &'a str, now: Timestamp) -> std::result::Result<(), String> {
+                match name {
+                    $($name => self.$field = Word::of(text, now)?,)*
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+words! {
     /// The first day; for events also the instant from which on they happened.
-    pub from: &'a str,
+    "from" from: &'a str,
     /// The last day; for events also the instant before which they happened.
-    pub to: &'a str,
+    "to" to: &'a str,
     /// The length of the window, instead of `from` and `to`, which are empty then.
-    pub last: Option<Last<'a>>,
+    "last" last: Option<Last<'a>>,
     /// A release.
-    pub release: Option<&'a str>,
+    "release" release: Option<&'a str>,
     /// Names of columns, separated by commas; a name with a comma stands in double quotes.
-    pub columns: Option<&'a str>,
+    "columns" columns: Option<&'a str>,
     /// A condition on events: an expression of SQL over their columns.
-    pub filter: Option<&'a str>,
+    "where" filter: Option<&'a str>,
     /// Tags of the events, as `NAME=VALUE`, separated by commas.
-    pub tag: Option<&'a str>,
+    "tag" tag: Option<&'a str>,
     /// The key of events.
-    pub key: Option<&'a str>,
+    "key" key: Option<&'a str>,
     /// Maximum number of events.
-    pub limit: Option<&'a str>,
+    "limit" limit: Option<&'a str>,
     /// A share of keys.
-    pub sample: Option<&'a str>,
+    "sample" sample: Option<&'a str>,
     /// `oldest` or `newest` first.
-    pub order: Option<&'a str>,
+    "order" order: Option<&'a str>,
     /// The breakdown of rollups: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or that of evaluations, separated
     /// by commas: `release` or `model`, `tag.NAME`, `feature.NAME`.
-    pub by: Option<&'a str>,
+    "by" by: Option<&'a str>,
     /// The number of bins of features, or their edges, separated by commas.
-    pub bins: Option<&'a str>,
+    "bins" bins: Option<&'a str>,
     /// A time zone, such as `Europe/Berlin`.
-    pub time_zone: Option<&'a str>,
+    "time-zone" time_zone: Option<&'a str>,
     /// The environment in which the releases were live whose predictions are judged.
-    pub environment: Option<&'a str>,
+    "environment" environment: Option<&'a str>,
     /// True to judge the predictions of releases that were not live there instead.
-    pub shadow: bool,
+    "shadow" shadow: bool,
     /// An instant, or a day that stands for its beginning.
-    pub as_of: Option<&'a str>,
+    "as-of" as_of: Option<&'a str>,
     /// The read version of an earlier answer.
-    pub read_version: Option<&'a str>,
+    "read_version" read_version: Option<&'a str>,
     /// A score.
-    pub threshold: Option<&'a str>,
+    "threshold" threshold: Option<&'a str>,
     /// Gains and costs, in the form of [`Costs::parse`].
-    pub costs: Option<&'a str>,
+    "costs" costs: Option<&'a str>,
     /// A period: `day`, `week`, `month`, `quarter` or `all`.
-    pub group_by: Option<&'a str>,
+    "group-by" group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
-    pub zero_division: Option<&'a str>,
+    "zero-division" zero_division: Option<&'a str>,
     /// True if metrics have their intervals; naming a column of an interval requests them too.
-    pub interval: bool,
+    "interval" interval: bool,
     /// A share from 0 to 1.
-    pub mature: Option<&'a str>,
+    "mature" mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
-    pub reference: Option<&'a str>,
+    "reference" reference: Option<&'a str>,
     /// The columns of predictions that drift compares, separated by commas.
-    pub column: Option<&'a str>,
+    "column" column: Option<&'a str>,
     /// True if drift is computed from the events.
-    pub exact: bool,
+    "exact" exact: bool,
     /// True if the ages of maturity begin with each prediction.
-    pub after_prediction: bool,
+    "after-prediction" after_prediction: bool,
     /// A release.
-    pub against: Option<&'a str>,
+    "against" against: Option<&'a str>,
     /// A metric by which segments are ranked.
-    pub metric: Option<&'a str>,
+    "metric" metric: Option<&'a str>,
     /// True to include segments of two splits.
-    pub pairs: bool,
+    "pairs" pairs: bool,
     /// A model.
-    pub model: Option<&'a str>,
+    "model" model: Option<&'a str>,
     /// The earlier row that numbers are compared with: of a `day`, `week` or `period` before.
-    pub change: Option<&'a str>,
+    "change" change: Option<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    /// Parses the parameters of a request that came at `now`, by name; others than these are left to the caller.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the wrong parameter.
+    pub(crate) fn of(
+        parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+        now: Timestamp,
+    ) -> Result<Self> {
+        let mut words = Self::default();
+        for (name, text) in parameters {
+            words.set(name, text, now).map_err(|why| Error::invalid(format!("{name}{why}")))?;
+        }
+        Ok(words)
+    }
 }
 
 impl Request {
@@ -161,23 +251,21 @@ impl Request {
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
+        words.given().try_for_each(|(name, _)| what.check_takes(name))?;
         let as_of = words.as_of.map(instant).transpose()?;
         let columns = words.columns.map(columns_of).transpose()?;
         let names_one = columns.iter().flatten().any(|name| intervals::is_one(name));
         let has_intervals = what == What::Evaluations && (words.interval || names_one);
-        for (_, name) in
-            [(words.interval, "interval"), (words.bins.is_some(), "bins")].into_iter().filter(|of| of.0)
-        {
-            of_evaluations(what, name)?;
-        }
-        let zone = words.time_zone.map_or(Ok(None), |word| zone_of(what, word))?;
+        let zone = words.time_zone.map_or(Ok(None), zone_of)?;
         let last = words.last.map(|last| last.ends(what, zone)).transpose()?;
         let [from, to] = ends_of(words, last.as_ref())?;
         let span = Span::parse(what, from, to)?;
-        let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
-        let is_exact = drift::exact_of(what, words)?;
+        let reference = words.reference.map(drift::reference_of).transpose()?;
+        let is_drift_of_then = what == What::Drift && (words.as_of.is_some() || words.read_version.is_some());
+        // Rollups are not known as of another time than now.
+        let is_exact = words.exact || is_drift_of_then;
         let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
-        let change = words.change.map(|word| Change::parse(what, word, (period, span.days))).transpose()?;
+        let change = words.change.map(|word| Change::parse(word, (period, span.days))).transpose()?;
         let window = change.as_ref().map_or(Ok(span.days), |change| change.widened(span.days))?;
         let read = days_read((what, is_exact), (window, zone, reference))?;
         let by = By::parse(what, words.by)?;
@@ -211,22 +299,22 @@ impl Request {
             read_version,
             is_of_snapshot: false,
             has_intervals,
-            threshold: words.threshold.map(|word| threshold_of(what, word)).transpose()?,
-            costs: words.costs.map(|word| costs_of(what, word)).transpose()?,
+            threshold: words.threshold.map(threshold_of).transpose()?,
+            costs: words.costs.map(costs_of).transpose()?,
             period,
             against: head_to_head::against_of(what, words, period)?,
             slicing: segments::slicing_of(what, words)?,
             challenge: challengers::challenge_of(what, words)?,
-            zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
+            zero_division: words.zero_division.map_or(Ok(None), zero_division_of)?,
             as_of,
             reference,
-            compared: words.column.map(|word| drift::compared_columns(what, word)).transpose()?,
+            compared: words.column.map(drift::compared_columns).transpose()?,
             is_exact,
-            is_after_prediction: arrived::after_prediction_of(what, words)?,
+            is_after_prediction: arrived::after_prediction_of(words)?,
             mature: None,
             change,
         };
-        let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
+        let mature = words.mature.map(|word| maturity::mature_of(&request, word)).transpose()?;
         Self { mature, ..request }.with_series()
     }
 }
@@ -368,27 +456,16 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp> {
     Timestamp::parse_or_day(text).map_err(|error| Error::invalid(format!("as-of: {error}")))
 }
 
-pub(crate) fn of_evaluations(what: What, name: &str) -> Result<()> {
-    match (what.takes(name), what.is_judged()) {
-        (true, _) => Ok(()),
-        (false, true) => Err(Error::invalid(format!("{name}: `{}` does not take it", what.name()))),
-        (false, false) => Err(Error::invalid(format!("{name}: only evaluations have it"))),
-    }
-}
-
-fn threshold_of(what: What, word: &str) -> Result<f64> {
-    of_evaluations(what, "threshold")?;
+fn threshold_of(word: &str) -> Result<f64> {
     let number = word.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| Error::invalid(format!("threshold: `{word}` is not a number")))
 }
 
-fn costs_of(what: What, word: &str) -> Result<Costs> {
-    of_evaluations(what, "costs")?;
+fn costs_of(word: &str) -> Result<Costs> {
     Costs::parse(word).map_err(|error| Error::invalid(format!("costs: {error}")))
 }
 
 fn period_of(what: What, word: &str) -> Result<Period> {
-    of_evaluations(what, "group-by")?;
     let period = Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))?;
     match (what, period) {
         (What::Drift, Period::Hour) => {
@@ -399,8 +476,7 @@ fn period_of(what: What, word: &str) -> Result<Period> {
 }
 
 /// Parses a time zone; `None` for UTC.
-fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
-    of_evaluations(what, "time-zone")?;
+fn zone_of(word: &str) -> Result<Option<Zone>> {
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
     Ok(Some(zone).filter(|zone| !zone.is_utc()))
 }

@@ -37,7 +37,6 @@ const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
 /// Parameters: the metric by which slices are ranked, and the inclusion of slices of two splits.
 pub(crate) const METRIC: &str = "metric";
-pub(crate) const PAIRS: &str = "pairs";
 
 /// Minimum number of values of a tag with slices of their own.
 const LEAST_VALUES: usize = 4;
@@ -90,14 +89,7 @@ pub(crate) fn is_main(name: &str) -> bool {
 /// Parses the ranking of slices; `None` for anything else.
 pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing>> {
     if what != What::Segments {
-        return match (words.metric, words.pairs) {
-            (Some(_), _) => Err(Error::invalid("metric: only segments are ranked by one")),
-            (None, true) => Err(Error::invalid("pairs: only segments have them")),
-            (None, false) => Ok(None),
-        };
-    }
-    if words.by.is_some() {
-        return Err(Error::invalid("by: segments are of the splits that models declare"));
+        return Ok(None);
     }
     let by = PrimaryMetric::parse(words.metric, None);
     let by = by.map_err(|error| Error::invalid(format!("metric: {error}")))?;

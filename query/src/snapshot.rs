@@ -209,37 +209,15 @@ fn check_what(what: What) -> Result<()> {
 /// Returns the parameters that request the rows again. A window given by its length is stored by its ends.
 fn kept_words(words: &Words<'_>, last: Option<&[String; 2]>) -> BTreeMap<String, String> {
     let [from, to] = last.map_or([words.from, words.to], |[from, to]| [from, to]);
-    let word = |name: &str| match name {
-        "from" => Some(from),
-        "to" => Some(to),
-        "release" => words.release,
-        "where" => words.filter,
-        "tag" => words.tag,
-        "key" => words.key,
-        "limit" => words.limit,
-        "sample" => words.sample,
-        "order" => words.order,
-        _ => None,
-    };
-    let words = SNAPSHOT_WORDS.into_iter().filter_map(|name| Some((name.to_owned(), word(name)?.to_owned())));
-    words.collect()
+    let words = Words { from, to, ..words.clone() };
+    let kept = words.given().filter(|(name, _)| SNAPSHOT_WORDS.contains(name));
+    kept.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
 fn request_of(snapshot: &Snapshot) -> Result<Request> {
     let content = &snapshot.content;
-    let word = |name: &str| content.words.get(name).map(String::as_str);
-    let words = Words {
-        from: word("from").unwrap_or_default(),
-        to: word("to").unwrap_or_default(),
-        release: word("release"),
-        filter: word("where"),
-        tag: word("tag"),
-        key: word("key"),
-        limit: word("limit"),
-        sample: word("sample"),
-        order: word("order"),
-        ..Words::default()
-    };
+    let words = content.words.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let words = Words::of(words, snapshot.entity.created_at)?;
     let request = Request::parse(What::parse(&content.what)?, &words)?;
     let (columns, read_version) = (Some(content.columns.clone()), Some(Arc::new(content.read_version()?)));
     Ok(Request { columns, read_version, is_of_snapshot: true, ..request })

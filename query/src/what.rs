@@ -1,8 +1,9 @@
 //! The rows that can be read: events, and results computed from them.
 
-use event::{Error, Kind, Result};
+use catalog::SNAPSHOTS_OF;
+use event::{Error, Kind, Result, fields::TAG_PREFIX};
 
-use crate::narrow::{KEY, WHERE};
+use crate::narrow::KEY;
 
 /// The rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,38 +167,63 @@ impl What {
         matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
     }
 
-    /// Returns true if it takes a parameter that only answers from evaluations take.
-    pub(crate) fn takes(self, word: &str) -> bool {
-        match word {
-            "interval" | "mature" => self == What::Evaluations,
-            "costs" => matches!(self, What::Evaluations | What::Estimates),
-            "reference" => matches!(self, What::Drift | What::Estimates),
-            "exact" | "column" => self == What::Drift,
-            "after-prediction" => self == What::Maturity,
-            "by" | "bins" => self.is_judged() && !matches!(self, What::Segments | What::Challengers),
-            "environment" | "shadow" => {
-                matches!(self, What::Evaluations | What::Classes | What::Confusion)
+    /// Returns the names of the parameters that it takes, in the order in which they are described.
+    pub(crate) fn parameters(self) -> impl Iterator<Item = &'static str> {
+        let kind = self.rows_of();
+        let has_key = kind.is_some_and(|kind| kind.field(KEY).is_some());
+        let has_tags =
+            kind.is_some_and(|kind| kind.families().iter().any(|family| family.prefix == TAG_PREFIX));
+        let of_rows = |names, is_there: bool| if is_there { names } else { "" };
+        let own = match self {
+            What::Events(_) => "limit after order",
+            What::Joined => "limit order",
+            What::Rollups => "by change",
+            What::Evaluations => {
+                "where tag key by bins environment shadow group-by time-zone threshold costs zero-division interval mature change"
             }
-            "group-by" => {
-                matches!(self, What::Evaluations | What::Classes | What::Confusion | What::Drift)
-                    || matches!(self, What::Estimates | What::HeadToHead)
+            What::Classes => {
+                "where tag key by bins environment shadow group-by time-zone threshold zero-division change"
             }
-            "time-zone" => {
-                matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
-            }
-            "change" => {
-                matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
-                    || matches!(self, What::Drift | What::Estimates | What::Maturity)
-            }
-            "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
-            _ => self.is_judged(),
-        }
+            What::Confusion => "where tag key by bins environment shadow group-by time-zone threshold change",
+            What::Drift => "reference group-by exact as-of read version column change",
+            What::Maturity => "by bins threshold zero-division after-prediction change",
+            What::Estimates => "reference by bins group-by threshold costs change",
+            What::Segments => "metric pairs threshold",
+            What::HeadToHead => "against where tag key by bins group-by time-zone threshold",
+            What::Challengers => "model environment threshold",
+        };
+        let names = [
+            "from to last",
+            of_rows("release", self.has_releases()),
+            "columns",
+            of_rows("as-of read version", self.has_history()),
+            of_rows("snapshot", SNAPSHOTS_OF.contains(&self.name())),
+            of_rows("where", kind.is_some()),
+            of_rows("tag", has_tags),
+            of_rows("key sample", has_key),
+            own,
+            "format explain",
+        ];
+        names.into_iter().flat_map(str::split_whitespace)
     }
 
-    /// Returns true if a parameter restricts the predictions that it judges.
-    pub(crate) fn judges_only(self, word: &str) -> bool {
-        matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
-            && [WHERE, "tag", KEY].contains(&word)
+    /// Returns true if it takes a parameter.
+    pub(crate) fn takes(self, name: &str) -> bool {
+        self.parameters().any(|one| one == name)
+    }
+
+    /// Refuses a parameter that would have no effect.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what takes it.
+    pub(crate) fn check_takes(self, name: &str) -> Result<()> {
+        if self.takes(name) {
+            return Ok(());
+        }
+        let others: Vec<&str> = Self::all().filter(|what| what.takes(name)).map(Self::name).collect();
+        let others =
+            if others.is_empty() { String::new() } else { format!("; it is of {}", others.join(", ")) };
+        Err(Error::invalid(format!("{name}: `{}` does not take it{others}", self.name())))
     }
 
     /// Returns its summary in the document of the API.

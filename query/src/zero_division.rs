@@ -2,15 +2,12 @@
 
 use event::{Error, Result};
 
-use crate::request::{What, of_evaluations};
-
 /// The names of [`Request::zero_division`](crate::Request::zero_division), with their values.
 pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
     [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
 
 /// Parses one of the names.
-pub(crate) fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
-    of_evaluations(what, "zero-division")?;
+pub(crate) fn zero_division_of(word: &str) -> Result<Option<f64>> {
     let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);
     found
         .map(|(_, value)| value)

@@ -65,7 +65,7 @@ async fn ages_of_predictions_begin_with_them(world: World) {
     }
     let refused =
         Request::parse(What::Evaluations, &Words { columns: None, ..words }).unwrap_err().to_string();
-    assert_eq!(refused, "after-prediction: only maturity has it");
+    assert_eq!(refused, "after-prediction: `evaluations` does not take it; it is of maturity");
 }
 
 /// The memory for the join of a day is requested before the join, as for `joined`.

@@ -145,14 +145,20 @@ async fn wrong_words_of_challengers_are_named(world: World) {
             Words { shadow: true, environment: Some("production"), ..words("n") },
             "`challengers` does not take it",
         ),
-        (Words { by: Some("tag.city"), ..words("n") }, "by: challengers are releases"),
-        (Words { against: Some("v1"), ..words("n") }, "against: only head-to-head has it"),
+        (Words { by: Some("tag.city"), ..words("n") }, "by: `challengers` does not take it"),
+        (
+            Words { against: Some("v1"), ..words("n") },
+            "against: `challengers` does not take it; it is of head-to-head",
+        ),
     ] {
         let refusal = Request::parse(What::Challengers, &wrong).unwrap_err().to_string();
         assert!(refusal.contains(because), "{refusal}");
     }
     let evaluations = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
-    assert!(evaluations.contains("model: only challengers are of one"), "{evaluations}");
+    assert!(
+        evaluations.contains("model: `evaluations` does not take it; it is of challengers"),
+        "{evaluations}"
+    );
     let (none, warnings) =
         asked(&scene, What::Challengers, &Words { model: Some("other"), ..words("n") }).await;
     assert_eq!(none, [""; 0]);

@@ -209,7 +209,7 @@ async fn drift_over_thirty_days_reads_only_ranges(world: World) {
     let wrong = Request::parse(What::Drift, &wrong).unwrap_err().to_string();
     assert!(wrong.starts_with("column: `key` is not compared"), "{wrong}");
     let wrong = Request::parse(What::Rollups, &Words { reference: None, ..some }).unwrap_err().to_string();
-    assert_eq!(wrong, "column: only drift has it");
+    assert_eq!(wrong, "column: `rollups` does not take it; it is of drift");
 }
 
 /// Small days are exact in rollups, too, so both agree; statistics that need the events are available by release and as of an
@@ -247,5 +247,5 @@ async fn what_is_exact_is_computed_from_the_events(world: World) {
         What::Rollups,
         &Words { from: "2026-06-01", to: "2026-06-01", exact: true, ..Words::default() },
     );
-    assert_eq!(wrong.unwrap_err().to_string(), "exact: only drift has it");
+    assert_eq!(wrong.unwrap_err().to_string(), "exact: `rollups` does not take it; it is of drift");
 }

@@ -276,10 +276,7 @@ async fn wrong_words_of_segments_are_named(world: World) {
             "metric: `goodness` is no metric to rank by; there are",
         ),
         (Words { metric: Some("bias"), ..words("day") }, "metric: `bias` is no metric to rank by"),
-        (
-            Words { by: Some("tag.carrier"), ..words("day") },
-            "by: segments are of the splits that models declare",
-        ),
+        (Words { by: Some("tag.carrier"), ..words("day") }, "by: `segments` does not take it"),
         (Words { group_by: Some("week"), ..words("day") }, "group-by: `segments` does not take it"),
         (
             Words { environment: Some("production"), ..words("day") },
@@ -291,9 +288,9 @@ async fn wrong_words_of_segments_are_named(world: World) {
     }
     let evaluations = Words { metric: None, pairs: true, ..words("day") };
     let refusal = Request::parse(What::Evaluations, &evaluations).unwrap_err().to_string();
-    assert!(refusal.contains("pairs: only segments have them"), "{refusal}");
+    assert!(refusal.contains("pairs: `evaluations` does not take it; it is of segments"), "{refusal}");
     let refusal = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
-    assert!(refusal.contains("metric: only segments are ranked by one"), "{refusal}");
+    assert!(refusal.contains("metric: `evaluations` does not take it; it is of segments"), "{refusal}");
     // Without a metric the primary metric ranks, in its own direction.
     let unnamed = Words { metric: None, ..words("segment,metric") };
     assert!(refused(&scene, &unnamed).await.contains("no primary metric to rank by; name a metric"));

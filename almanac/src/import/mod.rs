@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use catalog::Workspace;
 use clap::Args;
-use event::{Clock, Day, Error, Kind, Timestamp, fields::TAG_PREFIX};
+use event::{Clock, Day, Error, Kind, Timestamp, fields::TAG_PREFIX, plain::listed};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
     file::{Chunk, FileReader, FileSpec, Mapping, Origin},
@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use self::rejects::Rejects;
-use crate::{config::Config, open, progress::Progress, promotion, query::names};
+use crate::{config::Config, open, progress::Progress, promotion};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
@@ -462,4 +462,13 @@ fn named(files: &[PathBuf]) -> String {
         [file] => file.display().to_string(),
         files => format!("{} files", files.len()),
     }
+}
+
+/// Names in an option, which may be given several times.
+///
+/// # Errors
+/// `Invalid`, when a value is not a list of names.
+fn names(option: &str, lists: &[String]) -> event::Result<Vec<String>> {
+    let lists = lists.iter().map(|list| listed(list)).collect::<Result<Vec<_>, _>>();
+    lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
 }

@@ -52,6 +52,8 @@ struct Schema {
     /// Types of the items of a list, or of the values of a map.
     within: Option<Box<Schema>>,
     properties: BTreeMap<String, Schema>,
+    /// True for a text such as `-1,0,1`.
+    may_begin_with_hyphen: bool,
 }
 
 /// The pair of parameters that names a workspace.
@@ -107,10 +109,19 @@ impl Described {
             let says = said(&schema, schemas);
             Field::new((name, At::Body), (says, is_required), Schema::of(&schema, schemas))
         }));
+        // Options have names of their own.
+        let options = fields.iter().map(|field| (format!("`{}`", field.name), format!("--{}", field.option)));
+        let options: Vec<(String, String)> = options.collect();
+        let said = |text: &str| {
+            let text =
+                options.iter().fold(text.to_owned(), |text, (name, option)| text.replace(name, option));
+            text.replace('`', "")
+        };
+        fields.iter_mut().for_each(|field| field.says = said(&field.says));
         Self {
             method,
             path: path.replace(PAIR, "/{workspace}"),
-            long: [text("summary"), text("description")].join("\n\n").trim_end().to_owned(),
+            long: said([text("summary"), text("description")].join("\n\n").trim_end()),
             summary: text("summary"),
             fields,
             has_body: operation["requestBody"].is_object(),
@@ -196,6 +207,8 @@ impl Schema {
             Value::Array(all) => found.types.extend(all.iter().filter_map(Value::as_str).map(str::to_owned)),
             _ => {}
         }
+        let pattern = schema["pattern"].as_str();
+        found.may_begin_with_hyphen = pattern.is_some_and(|pattern| pattern.starts_with("^-?"));
         let names = schema["enum"].as_array().into_iter().flatten();
         found.names.extend(names.filter_map(Value::as_str).map(str::to_owned));
         let within =
@@ -291,7 +304,7 @@ impl Field {
             name => name,
         };
         let shown = option.to_uppercase().replace('-', "_");
-        let mut says = says.trim_end_matches('.').replace('`', "");
+        let mut says = says.trim_end_matches('.').to_owned();
         let mut add = |text: &str, separator: &str| {
             says += if says.is_empty() { "" } else { separator };
             says += text;
@@ -326,6 +339,7 @@ impl Field {
     pub(super) fn option(&'static self, is_required: bool) -> Arg {
         let arg = Arg::new(&*self.name).long(&*self.option).help(&*self.says).required(is_required);
         let arg = if self.option == WORKSPACE { arg.short('w') } else { arg };
+        let arg = if self.schema.may_begin_with_hyphen { arg.allow_hyphen_values(true) } else { arg };
         if self.schema.is_map() {
             arg.action(ArgAction::Append).value_name("NAME=VALUE")
         } else if self.schema.is_repeated() {

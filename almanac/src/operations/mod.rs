@@ -2,6 +2,7 @@
 //! OpenAPI document; [`verbs`] lists their words.
 
 mod described;
+mod rows;
 mod verbs;
 
 use std::{collections::BTreeMap, io::Write as _};
@@ -24,7 +25,6 @@ use crate::{
     client::{Answer, Client},
     config::Config,
     exit::Exit,
-    query::say_days,
     shown::{ShowFormat, Shown, columns, print_json, show, show_one},
 };
 
@@ -41,7 +41,7 @@ const FIELDS: &str = "fields";
 const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
 
 /// Words that name nothing within a workspace.
-const BY_THEMSELVES: [&str; 6] = ["user", "principal", "group", "system", "category", "type"];
+const BY_THEMSELVES: [&str; 7] = ["user", "principal", "group", "system", "category", "type", "sql"];
 
 /// Adds the commands to those of `command`, beside what its groups have.
 pub(crate) fn with_commands(command: Command) -> Command {
@@ -114,11 +114,11 @@ impl Verb {
                 ))
                 .arg(unset.help("Remove an attribute. May be repeated"));
         }
+        if described.field(FORMAT).is_some() {
+            return rows::with_options(self, described, command);
+        }
         let format = Arg::new(FORMAT).long(FORMAT).default_value("table");
-        command.arg(match described.field(FORMAT) {
-            Some(field) => format.help(&*field.says),
-            None => format.help("Format of the output").value_parser(EnumValueParser::<ShowFormat>::new()),
-        })
+        command.arg(format.help("Format of the output").value_parser(EnumValueParser::<ShowFormat>::new()))
     }
 
     /// The operations that it may call, the first choice first.
@@ -150,6 +150,7 @@ impl Verb {
         named.extend(self.fixed.iter().map(|(name, _)| *name));
         named.extend(changes_attributes.then_some("attributes"));
         named.extend(first.workspace_field());
+        named.extend(rows::hidden(self));
         let fields = self.described().flat_map(|one| &one.fields).filter(move |field| {
             let is_new = !named.contains(&field.name.as_str());
             named.push(&field.name);
@@ -196,6 +197,9 @@ pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> a
         let message = format!("--{} has no effect on this; leave it out", field.option);
         return Err(Error::invalid(message).into());
     }
+    if described.field(FORMAT).is_some() {
+        return rows::run(config, (verb, described), given, matches).await;
+    }
     // Entities without a parent may be the first of all.
     let is_root = described.method == Method::POST && described.workspace_field().is_none();
     let client = Client::new(config, is_root && verb.words.ends_with(" create")).await?;
@@ -217,11 +221,6 @@ fn given(verb: &Verb, matches: &ArgMatches) -> Result<Given, Error> {
     }
     if verb.changes_attributes(described) {
         attributes(matches, &mut given)?;
-    }
-    if described.field(FORMAT).is_some() {
-        given.extend(
-            matches.get_one::<String>(FORMAT).map(|format| (FORMAT.to_owned(), vec![format.clone()])),
-        );
     }
     let words = WORDS.iter().filter_map(|id| matches.try_get_one::<String>(id).ok().flatten().cloned());
     let workspace = matches.try_get_one::<String>(WORKSPACE).ok().flatten().cloned();
@@ -408,7 +407,6 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
         return Ok(Exit::Done);
     }
     let Some(answer) = answer.json() else {
-        say(&answer);
         std::io::stdout().write_all(&answer.body)?;
         return Ok(Exit::Done);
     };
@@ -437,15 +435,9 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
     Ok(exit)
 }
 
-/// Prints to standard error what the headers of rows say of them.
-fn say(answer: &Answer) {
-    answer.header("almanac-warning").for_each(|warning| eprintln!("warning: {warning}"));
-    let is_table = answer.header("content-type").any(|media| media.starts_with("text/plain"));
-    let window = answer.header("almanac-window").find_map(|window| window.split_once('/'));
-    if let Some((from, to)) = window.filter(|_| is_table) {
-        say_days(from, to);
-    }
-    answer.header("almanac-next").for_each(|next| eprintln!("there is more: --after {next}"));
+/// Prints the days of an answer that were not named.
+pub(crate) fn say_days(from: &str, to: &str) {
+    eprintln!("window: {from} to {to}");
 }
 
 /// The rows of an answer that is a list: the objects of its only array. An entity, which has an id, is none.
@@ -493,6 +485,13 @@ mod tests {
                 assert!(is_there, "`{}` has no field {name}", verb.words);
             }
         }
+    }
+
+    #[test]
+    fn every_dataset_is_a_command() {
+        let queries = verbs().filter_map(|verb| verb.words.strip_prefix("query "));
+        let datasets: Vec<&str> = query::What::all().map(query::What::name).collect();
+        assert_eq!(queries.collect::<Vec<_>>(), datasets);
     }
 
     #[test]

@@ -68,7 +68,9 @@ impl Verb {
 }
 
 /// Groups of commands.
-pub(super) const GROUPS: [(&str, &str); 16] = [
+pub(super) const GROUPS: [(&str, &str); 18] = [
+    ("query", "Read a dataset of a window of days"),
+    ("plot", "Draw numbers of a dataset over time: on the terminal, or as an SVG image"),
     ("category", "Categories of workspaces"),
     ("workspace", "Workspaces, and their settings"),
     ("model", "Models, and how their predictions are judged"),
@@ -113,6 +115,24 @@ const ENTITIES: [[Verb; 5]; 9] = [
     entity!("group", "groups", "name", &[], "name id created_at archived_at version"),
     entity!("system", "systems", "name", &[], "name id created_at archived_at version"),
 ];
+
+/// The commands on datasets: the group, and what it has.
+macro_rules! datasets {
+    ($group:literal, $($name:literal)*) => {
+        [$(Verb::of(concat!($group, " ", $name), concat!("query_", $name)).takes(ON_WORKSPACE)),*]
+    };
+}
+
+/// The commands that read datasets.
+const QUERIES: [Verb; 15] = datasets!(
+    "query", "predictions" "outcomes" "metrics" "releases" "joined" "rollups" "evaluations" "classes" "confusion"
+    "drift" "maturity" "estimates" "segments" "head-to-head" "challengers"
+);
+
+/// The commands that draw those that have numbers over time.
+const PLOTS: [Verb; 8] = datasets!(
+    "plot", "rollups" "evaluations" "classes" "confusion" "drift" "maturity" "estimates" "head-to-head"
+);
 
 const OF: &[&str] = &["of"];
 const ON_WORKSPACE: &[&str] = &["workspace"];
@@ -196,9 +216,10 @@ const MORE: &[Verb] = &[
     Verb::of("session end-all", "end_sessions").takes(&["principal"]),
     Verb::of("audit", "audit").takes(&["workspace?"]).or(&["server_audit"]),
     Verb::of("lineage", "lineage").takes(ON_WORKSPACE),
+    Verb::of("sql", "sql").takes(&["sql"]),
 ];
 
 /// All commands.
 pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
-    ENTITIES.iter().flatten().chain(MORE)
+    ENTITIES.iter().flatten().chain(&QUERIES).chain(&PLOTS).chain(MORE)
 }

@@ -23,11 +23,11 @@ use sha2::{Digest as _, Sha256};
 
 use self::{page::Section, sections::Subject};
 use crate::{
-    answer::Shown,
+    answer::write_whole,
     config::Config,
     open,
+    operations::say_days,
     plot::{RELEASE, rows},
-    query::{WindowArgs, say_window, window_words},
 };
 
 /// Maximum tries to make a report while events come.
@@ -42,6 +42,26 @@ const LEAST_REFERENCE_DAYS: usize = 28;
 /// Maximum days with one point for each day, and with one for each week: of charts, and of drift.
 const POINTS: (usize, usize) = (45, 400);
 const DRIFT_POINTS: (usize, usize) = (14, 62);
+
+/// Which days are read, of what.
+#[derive(Debug, Args)]
+struct WindowArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// The first day, as YYYY-MM-DD (UTC).
+    #[arg(long, value_name = "DAY")]
+    from: Option<String>,
+    /// The last day, which is included.
+    #[arg(long, value_name = "DAY")]
+    to: Option<String>,
+    /// Instead of --from and --to: the last days or weeks, with today, such as 7d or 2w.
+    #[arg(long, conflicts_with_all = ["from", "to"], value_name = "TIME")]
+    last: Option<String>,
+    /// Only this release.
+    #[arg(long)]
+    release: Option<String>,
+}
 
 #[derive(Debug, Args)]
 #[command(
@@ -74,6 +94,17 @@ pub(crate) struct ReportArgs {
     output: Option<PathBuf>,
 }
 
+impl WindowArgs {
+    fn words(&self, now: Timestamp) -> Words<'_> {
+        Words {
+            from: self.from.as_deref().unwrap_or_default(),
+            to: self.to.as_deref().unwrap_or_default(),
+            last: self.last.as_deref().map(|word| Last { word, now }),
+            ..Words::default()
+        }
+    }
+}
+
 pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Result<()> {
     let ending =
         args.output.as_ref().map(|path| path.extension().and_then(|end| end.to_str()).unwrap_or_default());
@@ -99,8 +130,7 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
             page::page(&title, &facts(&ask, &read_version)?, &sections)
         }
     };
-    let shown = Shown { show_read_version: false, format: None, output: args.output.clone() };
-    shown.write_whole(&text)
+    write_whole(args.output.as_deref(), &text)
 }
 
 /// Makes the sections, all of one state of the logs, and returns them with its read version.
@@ -169,13 +199,14 @@ impl Ask {
     /// `Invalid`, naming the wrong word; errors of the table.
     async fn of(query: Query, workspace: &Workspace, args: &ReportArgs) -> anyhow::Result<Self> {
         let reference = query.reference_days(&args.window.workspace, args.reference.as_deref()).await?;
-        let mut asked =
-            Words { release: None, reference: reference.as_deref(), ..window_words(&args.window) };
+        let mut asked = Words { reference: reference.as_deref(), ..args.window.words(query.now()) };
         if asked.from.is_empty() && asked.to.is_empty() && asked.last.is_none() {
             asked.last = Some(Last { word: USUAL, now: query.now() });
         }
         let request = Request::parse(What::Drift, &asked)?;
-        say_window(&request);
+        if let Some([from, to]) = &request.last {
+            say_days(from, to);
+        }
         let window = request.window;
         let days = window.days().count();
         let period = args.group_by.clone().unwrap_or_else(|| by_length(days, POINTS).to_owned());

@@ -22,7 +22,9 @@ use super::{
     api,
     asked::{Asked, asked},
     body::HeldBody,
-    content_type, said,
+    content_type,
+    parameters::says_first_day,
+    said,
 };
 use crate::{
     Query,
@@ -53,7 +55,7 @@ fn described(operation: Operation, summary: &str) -> Operation {
     let place = schema::string().pattern(Some("^-?[0-9]+-[A-Za-z0-9.-]+$"));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
-    let says_from = api::says_first_day();
+    let says_from = says_first_day();
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
     let parameters: [(&str, RefOr<Schema>, &str); 8] = [
         ("principal", text().into(), "Only what this principal did, such as `user:ann`."),

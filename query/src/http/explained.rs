@@ -25,7 +25,7 @@ pub(super) const EXPLAIN: &str = "explain";
 const SCHEMA: &str = "Explanation";
 
 /// What is said of that word.
-pub(super) const SAYS: &str = "Answer what was read, and how long each step took, in the place of the rows: as JSON, or as text with `format=table`. The rows are made and written in the format all the same.";
+pub(super) const SAYS: &str = "Answer what was read, and how long each step took, in the place of the rows: as JSON, or as text for a table or who accepts `text/plain` alone. The rows are made and written in the format all the same.";
 
 /// A flag that asks for it.
 pub(super) fn flag() -> ObjectBuilder {
@@ -91,9 +91,9 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 1] {
 pub(super) async fn explained(
     explaining: &Explaining,
     response: Response,
-    (method, format): (&Method, Option<&str>),
+    method: &Method,
+    is_text: bool,
 ) -> Result<Response, Problem> {
-    let is_text = format == Some(Format::Table.name());
     let media = match is_text {
         true => content_type(Format::Table),
         false => HeaderValue::from_static("application/json"),

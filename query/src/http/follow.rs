@@ -24,7 +24,7 @@ use super::{
     api,
     asked::{Asked, asked},
     body::HeldBody,
-    content_type, said,
+    content_type, parameters, said,
 };
 use crate::{
     Query, Words,
@@ -59,7 +59,7 @@ fn operation(kind: Kind) -> Operation {
         .description(
             "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Read-Version` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
         );
-    let of_queries = api::parameters(what).into_iter().map(ParameterBuilder::build);
+    let of_queries = parameters::parameters(what).map(ParameterBuilder::build);
     let of_queries = of_queries.filter(|parameter| OF_QUERIES.contains(&&*parameter.name));
     let from = parameter(
         ParameterIn::Query,

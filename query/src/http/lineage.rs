@@ -22,6 +22,7 @@ use super::{
     asked::{Asked, asked},
     body::HeldBody,
     content_type,
+    parameters::says_first_day,
 };
 use crate::{
     Query,
@@ -45,7 +46,7 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 fn operation() -> Operation {
     let text = || schema::string().min_length(Some(1));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
-    let says_from = api::says_first_day();
+    let says_from = says_first_day();
     let parameters: [(&str, RefOr<Schema>, &str); 5] = [
         (
             "source",

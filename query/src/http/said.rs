@@ -15,11 +15,11 @@ const AS_OF: HeaderName = HeaderName::from_static("almanac-as-of");
 const SOURCE: HeaderName = HeaderName::from_static("almanac-source");
 const WINDOW: HeaderName = HeaderName::from_static("almanac-window");
 pub(super) const WARNING: HeaderName = HeaderName::from_static("almanac-warning");
-/// Only behind the rows of a stream.
+/// Behind the rows of a stream.
 const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 
 /// The headers, and what the document says of them.
-pub(super) const HEADERS: [(HeaderName, &str); 4] = [
+pub(super) const HEADERS: [(HeaderName, &str); 5] = [
     (
         READ_VERSION,
         "What the answer was read from: with this as `read_version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read_version` answers it as text.",
@@ -31,7 +31,11 @@ pub(super) const HEADERS: [(HeaderName, &str); 4] = [
     ),
     (
         WARNING,
-        "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several. Of a large answer, which has no `Content-Length`, what was found while it was sent stands in a trailer of this name, beside one that counts the rows, `Almanac-Rows`.",
+        "What the answer lacks: a segment that cannot be read, or was skipped by an operator. There may be several. Of a large answer, which has no `Content-Length`, what was found while it was sent stands in a trailer of this name.",
+    ),
+    (
+        ROWS,
+        "How many rows the answer has. Of a large answer, which has no `Content-Length`, it is a trailer.",
     ),
 ];
 
@@ -93,6 +97,7 @@ pub(super) fn warnings(warnings: &[String]) -> HeaderMap {
 /// The headers of an answer that is made as a whole.
 pub(super) fn headers(answer: &Answer) -> HeaderMap {
     let mut headers = said(answer.read_version.as_ref(), answer.as_of, &answer.warnings);
+    headers.insert(ROWS, answer.frame.height().into());
     if let Some(source) = answer.source {
         headers.insert(SOURCE, HeaderValue::from_static(source.name()));
     }

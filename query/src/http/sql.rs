@@ -17,6 +17,7 @@ use web::{
 };
 
 use super::{
+    accept,
     api::rows_of,
     body::HeldBody,
     content_type,
@@ -105,24 +106,21 @@ async fn read_or_explain(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let words: Words = json_object(headers, body)?;
+    let format = accept::format(words.format.as_deref(), headers)?;
     if !words.explain {
-        return read(query, workspace, &words, context).await;
+        return read(query, workspace, (&words, format), context).await;
     }
     let (query, explaining) = query.explaining();
-    let response = read(&query, workspace, &words, context).await?;
-    explained::explained(&explaining, response, (&Method::POST, words.format.as_deref())).await
+    let response = read(&query, workspace, (&words, format), context).await?;
+    explained::explained(&explaining, response, &Method::POST, accept::is_text(format, headers)).await
 }
 
 async fn read(
     query: &Query,
     workspace: &str,
-    words: &Words,
+    (words, format): (&Words, Option<Format>),
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let format = match words.format.as_deref() {
-        Some(said::READ_VERSION_FORMAT) => None,
-        format => Some(Format::parse(format.unwrap_or("ndjson"))?),
-    };
     let sql = Sql::parse(&SqlWords {
         statement: &words.sql,
         all_days: words.all_days,

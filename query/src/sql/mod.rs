@@ -230,7 +230,7 @@ impl Query {
                 (Some(window), Table::Of(what)) => {
                     let request = sql.request((need, what), window);
                     let request = match what {
-                        What::Drift => of_drift((need, what), request)?,
+                        What::Drift => of_drift(need, request)?,
                         _ => request,
                     };
                     self.check_release(workspace, &request).await?;
@@ -384,11 +384,11 @@ impl Sql {
 }
 
 /// Builds a request for drift, with the reference and the release given by the conditions of a statement.
-fn of_drift((need, what): (&Need, What), request: Request) -> Result<Request> {
+fn of_drift(need: &Need, request: Request) -> Result<Request> {
     let says = "sql: say what drift is compared with: where reference = '2013-04-01..2013-05-31'";
     let references: Vec<&String> = need.references.iter().flatten().collect();
     let [named] = references[..] else { return Err(Error::invalid(says)) };
-    let reference = drift::reference_of(what, named)?;
+    let reference = drift::reference_of(named)?;
     if *named != reference.to_string() {
         // The rows have the reference in this form, and the condition compares texts.
         return Err(Error::invalid(format!("sql: write the reference as '{reference}'")));
