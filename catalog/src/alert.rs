@@ -83,7 +83,7 @@ pub struct AlertRuleBody {
     /// predictions or metrics: of those with this tag.
     pub tag: Option<String>,
     /// With `metric`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.
-    pub min_maturity: Option<f64>,
+    pub min_completeness: Option<f64>,
     /// Of this release.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub release: Option<String>,
@@ -146,7 +146,7 @@ pub enum Watched {
         /// Tag and value that its predictions have; of all predictions, when `None`.
         tag: Option<(String, String)>,
         /// Minimum share of the predictions that must be judged.
-        min_maturity: f64,
+        min_completeness: f64,
     },
     /// Number of events of a kind on a day; of those with a tag and value, when given.
     Count(Kind, Option<(String, String)>),
@@ -332,7 +332,7 @@ fn watched(body: &AlertRuleBody) -> Result<Watched> {
     let belongs: [(&str, bool, &[&str]); 6] = [
         ("by", body.by.is_some(), &["missing"]),
         ("tag", body.tag.is_some(), &["metric", "count"]),
-        ("min_maturity", body.min_maturity.is_some(), &["metric"]),
+        ("min_completeness", body.min_completeness.is_some(), &["metric"]),
         ("statistic", body.statistic.is_some(), &["column", "drift"]),
         ("reference", body.reference.is_some(), &["drift"]),
         ("min_n", body.min_n.is_some(), &["metric", "column", "drift"]),
@@ -358,12 +358,12 @@ fn watched_metric(name: &str, body: &AlertRuleBody) -> Result<Watched> {
         ))
     })?;
     demand(
-        metric.logged().is_none() || (body.tag.is_none() && body.min_maturity.is_none()),
-        "`tag` and `min_maturity` belong to metrics of evaluations, not to a logged metric",
+        metric.logged().is_none() || (body.tag.is_none() && body.min_completeness.is_none()),
+        "`tag` and `min_completeness` belong to metrics of evaluations, not to a logged metric",
     )?;
-    let min_maturity = body.min_maturity.unwrap_or(0.0);
-    demand((0.0..=1.0).contains(&min_maturity), "`min_maturity` is a share from 0 to 1")?;
-    Ok(Watched::Metric { metric, tag: tag_of(body)?, min_maturity })
+    let min_completeness = body.min_completeness.unwrap_or(0.0);
+    demand((0.0..=1.0).contains(&min_completeness), "`min_completeness` is a share from 0 to 1")?;
+    Ok(Watched::Metric { metric, tag: tag_of(body)?, min_completeness })
 }
 
 fn watched_drift(column: &str, body: &AlertRuleBody) -> Result<Watched> {

@@ -46,7 +46,7 @@ export async function page(context) {
   if (!past) return [bar, card({ title: 'There is nothing to compare with', side: h('p', { class: 'empty' }, `None of the ${REFERENCE} days before ${window.from} has predictions, and fewer than two days of the window have. Choose other days above: drift is how far the window is from the reference.`) })];
   const overlaps = past.from <= window.to && past.to >= window.from;
   const parameters = { from: window.from, to: window.to, reference: `${past.from}..${past.to}`, ...(asOf && { 'as-of': asOf }) };
-  const whole = { ...parameters, 'group-by': 'all' };
+  const whole = { ...parameters, period: 'all' };
   const path = ofWorkspace(workspace, 'drift');
   const all = (await rows(path, whole, { signal })).filter((row) => row.release === null);
   const ranked = all.filter((row) => typeof row[measure] === 'number').sort((a, b) => b[measure] - a[measure]);

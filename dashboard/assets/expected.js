@@ -36,7 +36,7 @@ export async function expected(context, window, { metric, group, asOf }) {
     return `${from}..${to}`;
   };
   const [first, last] = (chosen.get('reference') ?? await usual()).split('..');
-  const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${metric}_expected,${metric}_expected_low,${metric}_expected_high,${metric},${metric}_gap`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
+  const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${metric}_expected,${metric}_expected_low,${metric}_expected_high,${metric},${metric}_gap`, ...(group !== 'day' && { period: group }), ...(asOf && { 'as-of': asOf }) };
   let [found, says] = [[], 'No release of these days predicted in the reference days, with outcomes. Choose others.'];
   try {
     found = await rows(ofWorkspace(workspace, 'estimates'), parameters, { signal });

@@ -62,7 +62,7 @@ async function known(context, window, asOf) {
     const names = named(found);
     if (names.includes('accuracy') || names.includes('mae')) return names;
   }
-  return named(await rows(path, { from: window.from, to: window.to, 'group-by': 'all', 'as-of': asOf }, { signal: context.signal }));
+  return named(await rows(path, { from: window.from, to: window.to, period: 'all', 'as-of': asOf }, { signal: context.signal }));
 }
 
 /** The page. */
@@ -72,11 +72,11 @@ export async function page(context) {
   const asOf = chosen.get('as-of');
   const names = await known(context, window, asOf);
   const metric = chosen.get('metric') ?? FIRST.find((one) => names.includes(one)) ?? names[0] ?? 'accuracy';
-  const group = chosen.get('group-by') ?? 'day';
+  const group = chosen.get('period') ?? 'day';
   const banded = chosen.get('interval') === 'true';
   const band = banded ? `,${metric}_low,${metric}_high` : '';
   const plain = ['predictions', 'labelled'].includes(metric) ? '' : `,${metric}${band}`;
-  const parameters = { from: window.from, to: window.to, release: chosen.get('release'), columns: `day,release,predictions,labelled,maturity${plain}`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
+  const parameters = { from: window.from, to: window.to, release: chosen.get('release'), columns: `day,release,predictions,labelled,maturity${plain}`, ...(group !== 'day' && { period: group }), ...(asOf && { 'as-of': asOf }) };
   const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'evaluations'), parameters, { signal }), history(workspace, signal)]);
   const series = lines(found, metric);
   const marks = promotions(entries, window);
@@ -97,7 +97,7 @@ export async function page(context) {
   return [
     controls(
       field('Metric', select(metric, names.includes(metric) ? names : [metric, ...names], (value) => go({ metric: value }))),
-      field('By', select(group, ['day', 'week', 'month'], (value) => go({ 'group-by': value === 'day' ? null : value }))),
+      field('By', select(group, ['day', 'week', 'month'], (value) => go({ period: value === 'day' ? null : value }))),
       windowControls(context, window),
       check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null })),
       canBeExpected(metric) && check('Expected against realised (read from the events)', expects, (on) => go({ expected: on ? 'true' : null }))),

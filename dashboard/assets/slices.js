@@ -18,7 +18,7 @@ const LATEST = 7;
 async function tags({ workspace, signal }, { from, to }) {
   const first = addDays(to, 1 - LATEST);
   const days = { from: first < from ? from : first, to };
-  const found = await rows(ofWorkspace(workspace, 'drift'), { ...days, reference: `${days.from}..${days.to}`, 'group-by': 'all', columns: 'release,column' }, { signal });
+  const found = await rows(ofWorkspace(workspace, 'drift'), { ...days, reference: `${days.from}..${days.to}`, period: 'all', columns: 'release,column' }, { signal });
   return [...new Set(found.map((row) => row.column))].filter((column) => column.startsWith('tag.')).sort();
 }
 
@@ -28,18 +28,18 @@ const shown = (value) => (value === null || value === undefined ? 'without it' :
 export async function slices(context, window, parameters) {
   const { workspace, chosen, signal, go } = context;
   const all = await tags(context, window);
-  const by = chosen.get('by');
+  const by = chosen.get('group-by');
   if (!all.length && !by) return null;
   const choice = h('form', { class: 'controls', 'aria-label': 'By which tag', onsubmit: (event) => event.preventDefault() },
-    field('Tag', select(by ?? '', [['', 'choose a tag'], ...new Set([...all, ...(by ? [by] : [])])], (value) => go({ by: value || null }))));
+    field('Tag', select(by ?? '', [['', 'choose a tag'], ...new Set([...all, ...(by ? [by] : [])])], (value) => go({ 'group-by': value || null }))));
   const title = 'Where it is better';
   if (!by) return card({ title, note: 'The same comparison for each value of a tag.', side: choice });
   const path = ofWorkspace(workspace, 'head-to-head');
-  const whole = { ...parameters, by, 'group-by': 'all' };
+  const whole = { ...parameters, 'group-by': by, period: 'all' };
   const columns = `day,release,${by},advantage_so_far,low_so_far,high_so_far`;
   const [found, days] = await Promise.all([
     rows(path, whole, { signal }),
-    rows(path, { ...parameters, by, columns }, { signal }),
+    rows(path, { ...parameters, 'group-by': by, columns }, { signal }),
   ]);
   const ranked = [...found].sort((a, b) => b.n - a.n);
   const { release, against } = parameters;

@@ -45,7 +45,7 @@ pub(crate) fn after_prediction_of(words: &Words<'_>) -> Result<bool> {
         return Ok(false);
     }
     let judging = [
-        ("by", words.by.is_some()),
+        ("group-by", words.by.is_some()),
         ("threshold", words.threshold.is_some()),
         ("zero-division", words.zero_division.is_some()),
     ];

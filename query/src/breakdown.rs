@@ -55,7 +55,7 @@ impl Breakdown {
         let mut names = Vec::new();
         for name in by.into_iter().flat_map(|by| by.split(',')).map(str::trim) {
             if names.contains(&name) {
-                return Err(Error::invalid(format!("by: `{name}` is named twice")));
+                return Err(Error::invalid(format!("group-by: `{name}` is named twice")));
             }
             names.push(name);
             match name {
@@ -68,21 +68,21 @@ impl Breakdown {
                     let families: Vec<String> = families().map(Family::columns_are_called).collect();
                     let families = families.join(", ");
                     return Err(Error::invalid(format!(
-                        "by: `{name}` is none of release, model, {families}"
+                        "group-by: `{name}` is none of release, model, {families}"
                     )));
                 }
             }
         }
         if this.by_model && this.by_release {
-            return Err(Error::invalid("by: a row is of a release or of a model, not of both"));
+            return Err(Error::invalid("group-by: a row is of a release or of a model, not of both"));
         }
         if this.columns.len() > MAX_BY {
-            return Err(Error::invalid(format!("by: these are more than {MAX_BY} columns")));
+            return Err(Error::invalid(format!("group-by: these are more than {MAX_BY} columns")));
         }
         this.bins =
             bins.map(bins_of).transpose().map_err(|error| Error::invalid(format!("bins: {error}")))?;
         match (&this.bins, this.features().count()) {
-            (Some(_), 0) => Err(Error::invalid("bins: only features have bins; name one in `by`")),
+            (Some(_), 0) => Err(Error::invalid("bins: only features have bins; name one in `group-by`")),
             (Some(Bins::Edges(_)), 2..) => {
                 Err(Error::invalid("bins: edges are of one feature; of several, say how many bins each has"))
             }
@@ -198,7 +198,7 @@ mod tests {
         by: `tag.a` is named twice
         by: a row is of a release or of a model, not of both
         by: these are more than 4 columns
-        bins: only features have bins; name one in `by`
+        bins: only features have bins; name one in `group-by`
         bins: `1` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
         bins: `many` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
         bins: `0.5` is not how many bins there are, a whole number from 2 to 100; edges are several numbers

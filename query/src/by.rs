@@ -28,7 +28,7 @@ impl By {
         // Names in the breakdown never have a comma.
         if word.contains(',') {
             return Err(Error::invalid(format!(
-                "by: rollups are broken down by one column alone, and `{word}` names several; ask once for each"
+                "group-by: rollups are broken down by one column alone, and `{word}` names several; ask once for each"
             )));
         }
         match word {
@@ -41,7 +41,7 @@ impl By {
             _ => match Kind::Predictions.sketched(word) {
                 Some(feature) => Ok(Self::Feature(Some(feature.to_owned()))),
                 None => Err(Error::invalid(format!(
-                    "by: `{word}` is none of release, metric, tag.NAME, feature, feature.NAME"
+                    "group-by: `{word}` is none of release, metric, tag.NAME, feature, feature.NAME"
                 ))),
             },
         }

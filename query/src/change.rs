@@ -122,7 +122,9 @@ impl Request {
             return Ok(self);
         }
         if self.mature.is_some() {
-            return Err(Error::invalid(format!("{CHANGE}: not with `mature`, which leaves days out")));
+            return Err(Error::invalid(format!(
+                "{CHANGE}: not with `min-completeness`, which leaves days out"
+            )));
         }
         let has_features = self.breakdown.columns.iter().any(|column| !column.starts_with(TAG_PREFIX));
         if has_features && !matches!(self.breakdown.bins, Some(Bins::Edges(_))) {

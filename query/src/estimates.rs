@@ -111,12 +111,12 @@ pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()>
     }
     if words.by.is_some_and(|by| by.split(',').any(|name| name.trim() == breakdown::MODEL)) {
         return Err(Error::invalid(
-            "by: a score means what it means to its release, so estimates are by release, not by model",
+            "group-by: a score means what it means to its release, so estimates are by release, not by model",
         ));
     }
     match period {
         Period::Hour => {
-            Err(Error::invalid("group-by: estimates are of days and what is made of days, not of hours"))
+            Err(Error::invalid("period: estimates are of days and what is made of days, not of hours"))
         }
         _ => Ok(()),
     }

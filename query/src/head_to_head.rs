@@ -124,7 +124,7 @@ pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Resul
             Err(Error::invalid(format!("against: `{release}` cannot be compared with itself")))
         }
         Some(_) if period == Period::Hour => {
-            Err(Error::invalid("group-by: head-to-head is of days and what is made of days, not of hours"))
+            Err(Error::invalid("period: head-to-head is of days and what is made of days, not of hours"))
         }
         Some(_) => Ok(Some(against.to_owned())),
     }

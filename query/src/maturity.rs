@@ -79,11 +79,11 @@ fn judged(row: &EvaluationRow<'_>) -> u64 {
 /// Parses the share of its truth that a day must have.
 pub(crate) fn mature_of(request: &Request, word: &str) -> Result<f64> {
     let share = word.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    let share =
-        share.ok_or_else(|| Error::invalid(format!("mature: `{word}` is not a share from 0 to 1")))?;
+    let share = share
+        .ok_or_else(|| Error::invalid(format!("min-completeness: `{word}` is not a share from 0 to 1")))?;
     let is_of_utc_days = request.zone.is_none() && request.period == event::Period::Day;
     if !is_of_utc_days {
-        return Err(Error::invalid("mature: it is of UTC days; leave group-by and time-zone out"));
+        return Err(Error::invalid("min-completeness: it is of UTC days; leave period and time-zone out"));
     }
     Ok(share)
 }

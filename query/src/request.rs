@@ -183,7 +183,7 @@ words! {
     "order" order: Option<&'a str>,
     /// The breakdown of rollups: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or that of evaluations, separated
     /// by commas: `release` or `model`, `tag.NAME`, `feature.NAME`.
-    "by" by: Option<&'a str>,
+    "group-by" by: Option<&'a str>,
     /// The number of bins of features, or their edges, separated by commas.
     "bins" bins: Option<&'a str>,
     /// A time zone, such as `Europe/Berlin`.
@@ -195,19 +195,19 @@ words! {
     /// An instant, or a day that stands for its beginning.
     "as-of" as_of: Option<&'a str>,
     /// The read version of an earlier answer.
-    "read_version" read_version: Option<&'a str>,
+    "read-version" read_version: Option<&'a str>,
     /// A score.
     "threshold" threshold: Option<&'a str>,
     /// Gains and costs, in the form of [`Costs::parse`].
     "costs" costs: Option<&'a str>,
     /// A period: `day`, `week`, `month`, `quarter` or `all`.
-    "group-by" group_by: Option<&'a str>,
+    "period" period: Option<&'a str>,
     /// `0`, `1` or `null`.
     "zero-division" zero_division: Option<&'a str>,
     /// True if metrics have their intervals; naming a column of an interval requests them too.
     "interval" interval: bool,
     /// A share from 0 to 1.
-    "mature" mature: Option<&'a str>,
+    "min-completeness" mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
     "reference" reference: Option<&'a str>,
     /// The columns of predictions that drift compares, separated by commas.
@@ -264,7 +264,7 @@ impl Request {
         let is_drift_of_then = what == What::Drift && (words.as_of.is_some() || words.read_version.is_some());
         // Rollups are not known as of another time than now.
         let is_exact = words.exact || is_drift_of_then;
-        let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
+        let period = words.period.map_or(Ok(Period::Day), |word| period_of(what, word))?;
         let change = words.change.map(|word| Change::parse(word, (period, span.days))).transpose()?;
         let window = change.as_ref().map_or(Ok(span.days), |change| change.widened(span.days))?;
         let read = days_read((what, is_exact), (window, zone, reference))?;
@@ -466,10 +466,10 @@ fn costs_of(word: &str) -> Result<Costs> {
 }
 
 fn period_of(what: What, word: &str) -> Result<Period> {
-    let period = Period::parse(word).map_err(|error| Error::invalid(format!("group-by: {error}")))?;
+    let period = Period::parse(word).map_err(|error| Error::invalid(format!("period: {error}")))?;
     match (what, period) {
         (What::Drift, Period::Hour) => {
-            Err(Error::invalid("group-by: drift is made of the rollups of days, so it is of no hours"))
+            Err(Error::invalid("period: drift is made of the rollups of days, so it is of no hours"))
         }
         _ => Ok(period),
     }
@@ -515,8 +515,8 @@ mod tests {
                 .unwrap_err()
                 .to_string(),
             fails(Words { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { group_by: Some("week"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { group_by: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Words { period: Some("week"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Words { period: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
@@ -525,21 +525,21 @@ mod tests {
             fails(Words { reference: Some("2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { reference: Some("2013-03"), ..words("2013-03-01", "2013-03-01") }),
             drift(Words { reference: Some("2013-03-02..2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
-            drift(Words { group_by: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Words { period: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
             duel(words("2013-03-01", "2013-03-01")),
             duel(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
             duel(Words { release: Some("v1"), against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
             duel(Words {
                 release: Some("v2"),
                 against: Some("v1"),
-                group_by: Some("hour"),
+                period: Some("hour"),
                 ..words("2013-03-01", "2013-03-01")
             }),
             duel(Words { environment: Some("production"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words { mature: Some("90%"), ..words("2013-03-01", "2013-03-01") }),
             evaluations(Words {
                 mature: Some("0.9"),
-                group_by: Some("week"),
+                period: Some("week"),
                 ..words("2013-03-01", "2013-03-01")
             }),
             fails(Words { mature: Some("0.9"), ..words("2013-03-01", "2013-03-01") }),

@@ -179,17 +179,17 @@ impl What {
             What::Joined => "limit order",
             What::Rollups => "by change",
             What::Evaluations => {
-                "where tag key by bins environment shadow group-by time-zone threshold costs zero-division interval mature change"
+                "where tag key by bins environment shadow period time-zone threshold costs zero-division interval mature change"
             }
             What::Classes => {
-                "where tag key by bins environment shadow group-by time-zone threshold zero-division change"
+                "where tag key by bins environment shadow period time-zone threshold zero-division change"
             }
-            What::Confusion => "where tag key by bins environment shadow group-by time-zone threshold change",
-            What::Drift => "reference group-by exact as-of read version column change",
+            What::Confusion => "where tag key by bins environment shadow period time-zone threshold change",
+            What::Drift => "reference period exact as-of read version column change",
             What::Maturity => "by bins threshold zero-division after-prediction change",
-            What::Estimates => "reference by bins group-by threshold costs change",
+            What::Estimates => "reference by bins period threshold costs change",
             What::Segments => "metric pairs threshold",
-            What::HeadToHead => "against where tag key by bins group-by time-zone threshold",
+            What::HeadToHead => "against where tag key by bins period time-zone threshold",
             What::Challengers => "model environment threshold",
         };
         let names = [

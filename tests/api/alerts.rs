@@ -279,7 +279,7 @@ async fn alert_metrics_use_given_tag_and_mature_days(world: World) {
     assert_eq!(numbers(of("carrier=AA")).await, [Some(1.0), None], "none of them is judged");
     assert_eq!(numbers(of("carrier=B6")).await, [None, None]);
     assert_eq!(numbers(of("other=UA")).await, [None, None], "no split is declared by it");
-    let mature = |share| AlertRuleBody { min_maturity: Some(share), ..low.clone() };
+    let mature = |share| AlertRuleBody { min_completeness: Some(share), ..low.clone() };
     assert_eq!(numbers(mature(0.5)).await, [Some(0.75), Some(0.5)]);
     assert_eq!(numbers(mature(0.51)).await, [Some(0.75), None]);
 }

@@ -57,7 +57,7 @@ async fn ages_of_predictions_begin_with_them(world: World) {
     let expected = ["1h,4,1,0.25", "6h,2,0,0.0", "1d,2,1,0.5", "latest,4,2,0.5"];
     assert_eq!(asked(&then, LATER).await, expected.map(|row| format!("{TO},v1,{row}")));
     for (wrong, why) in [
-        (Words { by: Some("tag.a"), ..words.clone() }, "by: after-prediction counts outcomes"),
+        (Words { by: Some("tag.a"), ..words.clone() }, "group-by: after-prediction counts outcomes"),
         (Words { threshold: Some("0.5"), ..words.clone() }, "threshold: after-prediction counts outcomes"),
     ] {
         let refused = Request::parse(What::Maturity, &wrong).unwrap_err().to_string();

@@ -100,9 +100,9 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
         "v2,UA,(none),2",
         "v2,(none),(none),2",
     ];
-    assert_eq!(asked(Words { group_by: Some("all"), ..pairs }).await, expected);
+    assert_eq!(asked(Words { period: Some("all"), ..pairs }).await, expected);
     let bins = words("feature.hours", "release,feature.hours,predictions,accuracy_n,accuracy,auc");
-    let edges = Words { bins: Some("4,20"), group_by: Some("all"), ..bins.clone() };
+    let edges = Words { bins: Some("4,20"), period: Some("all"), ..bins.clone() };
     let found = asked(edges).await;
     let counts: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(4, ',').nth(3).unwrap()).collect();
     let expected = [
@@ -127,7 +127,7 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
     assert_eq!(labels[0].strip_prefix("v1"), labels[3].strip_prefix("v2"));
     assert_eq!((labels[2], labels[4]), ("v1,(none)", "v2,(none)"), "{labels:?}");
     let refused = run(&scene, Words { bins: Some("2"), ..by_tag }).await.unwrap_err().to_string();
-    assert_eq!(refused, "bins: only features have bins; name one in `by`");
+    assert_eq!(refused, "bins: only features have bins; name one in `group-by`");
 }
 
 async fn releases_of_a_model_are_judged_together(world: World) {

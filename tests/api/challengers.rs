@@ -90,7 +90,7 @@ async fn each_challenger_row_equals_its_head_to_head(world: World) {
             model: None,
             release: Some(name),
             against: Some("v1"),
-            group_by: Some("all"),
+            period: Some("all"),
             ..words(COLUMNS)
         };
         assert_eq!(asked(&scene, What::HeadToHead, &pair).await.0, std::slice::from_ref(row));
@@ -140,12 +140,12 @@ async fn wrong_words_of_challengers_are_named(world: World) {
         (Words { model: None, ..words("n") }, "model: name the model whose live release is challenged"),
         (Words { model: Some("a b"), ..words("n") }, "model: "),
         (Words { environment: Some(""), ..words("n") }, "environment: "),
-        (Words { group_by: Some("week"), ..words("n") }, "group-by: `challengers` does not take it"),
+        (Words { period: Some("week"), ..words("n") }, "period: `challengers` does not take it"),
         (
             Words { shadow: true, environment: Some("production"), ..words("n") },
             "`challengers` does not take it",
         ),
-        (Words { by: Some("tag.city"), ..words("n") }, "by: `challengers` does not take it"),
+        (Words { by: Some("tag.city"), ..words("n") }, "group-by: `challengers` does not take it"),
         (
             Words { against: Some("v1"), ..words("n") },
             "against: `challengers` does not take it; it is of head-to-head",

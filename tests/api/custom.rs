@@ -119,8 +119,8 @@ async fn custom_metric_equals_its_sql_aggregate(world: World) {
     scene.project().await;
     let by_day = run(&scene, &words()).await;
     assert_eq!(by_day.source, Some(Source::Stored));
-    let of_all = run(&scene, &Words { group_by: Some("all"), ..words() }).await;
-    let by_tag = run(&scene, &Words { group_by: Some("all"), by: Some("tag.carrier"), ..words() }).await;
+    let of_all = run(&scene, &Words { period: Some("all"), ..words() }).await;
+    let by_tag = run(&scene, &Words { period: Some("all"), by: Some("tag.carrier"), ..words() }).await;
     for (name, text) in METRICS {
         let column = format!("custom.{name}");
         let select = async |answer: &Answer, by: &str, order: &str| {

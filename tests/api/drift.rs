@@ -112,9 +112,9 @@ async fn drift_compares_by_release_week_and_statement(world: World) {
     let scene = moved(world).await;
     predict(&scene, "2026-06-03", (0..10).map(|_| json!({ "release": "v2", "score": 0.95 }))).await;
     scene.project().await;
-    let of = |release, group_by| Words {
+    let of = |release, period| Words {
         release,
-        group_by,
+        period,
         ..words("2026-06-01", "2026-06-07", "day,release,column,n")
     };
     let all = asked(&scene, of(None, Some("week"))).await;
@@ -220,7 +220,7 @@ async fn what_is_exact_is_computed_from_the_events(world: World) {
                    null_rate,null_rate_reference,unseen,unseen_names";
     let days = words("2026-06-01", "2026-06-02", columns);
     for period in ["day", "all"] {
-        let days = Words { group_by: Some(period), ..days.clone() };
+        let days = Words { period: Some(period), ..days.clone() };
         let rolled_up = asked(&scene, days.clone()).await;
         assert!(rolled_up.len() > 4, "{rolled_up:?}");
         assert_eq!(asked(&scene, Words { exact: true, ..days.clone() }).await, rolled_up);

@@ -84,7 +84,7 @@ async fn days_without_truth_have_metrics_that_are_expected(world: World) {
     scene.append(Kind::Outcomes, (0..8).map(wrong).collect(), APPENDED).await.unwrap();
     assert_eq!(asked(&scene, &words(columns)).await.0, expected);
     let (both, _) =
-        asked(&scene, &Words { group_by: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
+        asked(&scene, &Words { period: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
     assert_eq!(both, ["2026-06-01,32,16,0.75"]);
     // If all are predicted positive, the share of right ones is the share of positives.
     let (low, _) =
@@ -101,7 +101,7 @@ async fn days_without_truth_have_metrics_that_are_expected(world: World) {
     for (wrong, because) in [
         (Words { reference: None, ..words("day") }, "reference: name the days"),
         (Words { by: Some("model"), ..words("day") }, "so estimates are by release, not by model"),
-        (Words { group_by: Some("hour"), ..words("day") }, "not of hours"),
+        (Words { period: Some("hour"), ..words("day") }, "not of hours"),
         (Words { bins: Some("3"), ..words("day") }, "bins: only features have bins"),
         (Words { interval: true, ..words("day") }, "`estimates` does not take it"),
     ] {

@@ -101,12 +101,12 @@ async fn a_clear_advantage_is_decided_on_a_day(world: World) {
     )
     .await;
     assert_eq!(few.len(), 6, "{few:?}");
-    let all = Words { group_by: Some("all"), ..words("2026-06-01", "2026-06-03", columns) };
+    let all = Words { period: Some("all"), ..words("2026-06-01", "2026-06-03", columns) };
     assert_eq!(asked(&scene, all).await, ["2026-06-01,120,120,2026-06-02"]);
     let turned = Words {
         release: Some("v1"),
         against: Some("v2"),
-        group_by: Some("all"),
+        period: Some("all"),
         ..words("2026-06-01", "2026-06-03", "wins,losses,decided_at,winner")
     };
     assert_eq!(asked(&scene, turned).await, ["0,120,2026-06-02,v2"], "decided against it");
@@ -128,7 +128,7 @@ async fn reversed_advantage_is_decided_the_other_way(world: World) {
     assert_eq!(by_day, (1..10).map(of_day).collect::<Vec<_>>());
     for (to, says) in [("2026-06-05", "2026-06-01,v2"), ("2026-06-08", ","), ("2026-06-09", "2026-06-09,v1")]
     {
-        let all = Words { group_by: Some("all"), ..words("2026-06-01", to, "decided_at,winner") };
+        let all = Words { period: Some("all"), ..words("2026-06-01", to, "decided_at,winner") };
         assert_eq!(asked(&scene, all).await, [says], "up to {to}");
     }
 }

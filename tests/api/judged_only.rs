@@ -129,7 +129,7 @@ async fn a_condition_may_name_days_keys_and_scores(world: World) {
     assert_eq!(asked(of_day).await, ["2026-06-02,v1,20,13", "2026-06-02,v2,20,13"]);
     let of_key = Words { key: Some("k7"), release: Some("v2"), ..kept.clone() };
     assert_eq!(asked(of_key).await, ["2026-06-01,v2,1,1", "2026-06-02,v2,1,1"]);
-    let all = Words { filter: Some("1 = 1"), group_by: Some("all"), ..kept.clone() };
+    let all = Words { filter: Some("1 = 1"), period: Some("all"), ..kept.clone() };
     assert_eq!(asked(all).await, ["2026-06-01,v1,80,54", "2026-06-01,v2,80,54"]);
     let none = Words { filter: Some("score > 2"), ..kept.clone() };
     assert!(asked(none).await.is_empty());
@@ -137,7 +137,7 @@ async fn a_condition_may_name_days_keys_and_scores(world: World) {
         release: Some("v1"),
         against: Some("v2"),
         tag: Some("carrier=UA"),
-        group_by: Some("all"),
+        period: Some("all"),
         columns: Some("n"),
         ..Words::default()
     };

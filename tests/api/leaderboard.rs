@@ -317,7 +317,7 @@ async fn window_ranks_releases_by_any_metric(world: World) {
     let words_of_all = Words {
         from: "2026-06-01",
         to: "2026-06-03",
-        group_by: Some("all"),
+        period: Some("all"),
         release: Some("v1"),
         columns: Some("auc"),
         ..Words::default()

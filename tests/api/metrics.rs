@@ -105,7 +105,7 @@ async fn costs_hold_from_day_unless_query_overrides_them(world: World) {
         ]
     );
     // Over all days, for the 18 predictions with known costs; two costs have no common best threshold.
-    let all = Words { columns, group_by: Some("all"), ..Words::default() };
+    let all = Words { columns, period: Some("all"), ..Words::default() };
     assert_eq!(csv_of(&scene, all.clone()).await, ["\"tp=0,tn=0,fp=1,fn=0\",14.0,0.7777777777777778,,,0.5"]);
     let named =
         Words { columns: Some("value,best_threshold,best_value"), costs: Some("tp=10,fp=2,fn=5"), ..all };
@@ -161,9 +161,9 @@ async fn metrics_of_a_period_cover_all_its_events(world: World) {
     }
     scene.project().await;
     let run = async |period: Option<&str>, columns: &str, as_of: Option<&str>| {
-        let (columns, group_by) = (Some(columns), period);
+        let (columns, period) = (Some(columns), period);
         let words =
-            Words { from: "2026-05-30", to: "2026-06-09", columns, group_by, as_of, ..Words::default() };
+            Words { from: "2026-05-30", to: "2026-06-09", columns, period, as_of, ..Words::default() };
         let request = Request::parse(What::Evaluations, &words).unwrap();
         let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         csv(answer).lines().skip(1).collect::<Vec<_>>().join(" ")
@@ -257,7 +257,7 @@ async fn intervals_vanish_when_combined_days_exceed_their_limit(world: World) {
         from: DAY,
         to: "2026-06-02",
         columns: Some("labelled,accuracy,accuracy_n,accuracy_low"),
-        group_by: Some("all"),
+        period: Some("all"),
         ..Words::default()
     };
     let request = Request::parse(What::Evaluations, &words).unwrap();
@@ -315,7 +315,7 @@ async fn classes_are_shown_stored_and_for_any_period(world: World) {
     assert_eq!(confusion, format!("{header}\n{rows}"));
     assert!(!is_of_events);
     // Over both days, and at a threshold that nothing reaches.
-    let both = Words { to: "2026-06-02", group_by: Some("all"), ..words.clone() };
+    let both = Words { to: "2026-06-02", period: Some("all"), ..words.clone() };
     let columns = Some("truth,predicted,count");
     let (is_of_events, confusion) = csv(What::Confusion, Words { columns, ..both.clone() }).await;
     assert_eq!(confusion, "truth,predicted,count\n1,1,6\n1,(others),4\n(others),1,4\n(others),(others),4\n");

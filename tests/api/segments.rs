@@ -276,8 +276,8 @@ async fn wrong_words_of_segments_are_named(world: World) {
             "metric: `goodness` is no metric to rank by; there are",
         ),
         (Words { metric: Some("bias"), ..words("day") }, "metric: `bias` is no metric to rank by"),
-        (Words { by: Some("tag.carrier"), ..words("day") }, "by: `segments` does not take it"),
-        (Words { group_by: Some("week"), ..words("day") }, "group-by: `segments` does not take it"),
+        (Words { by: Some("tag.carrier"), ..words("day") }, "group-by: `segments` does not take it"),
+        (Words { period: Some("week"), ..words("day") }, "period: `segments` does not take it"),
         (
             Words { environment: Some("production"), ..words("day") },
             "environment: `segments` does not take it",

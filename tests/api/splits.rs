@@ -136,7 +136,7 @@ async fn stored_split_equals_computed_split(world: World) {
         by("feature.hours", None),
         Words { threshold: Some("0.3"), ..by("tag.carrier", None) },
         Words { costs: Some("fp=1"), ..by("tag.carrier", None) },
-        Words { group_by: Some("all"), ..by("tag.carrier", None) },
+        Words { period: Some("all"), ..by("tag.carrier", None) },
         Words { time_zone: Some("Europe/Berlin"), ..by("tag.carrier", None) },
         Words { interval: true, ..by("tag.carrier", None) },
     ] {

@@ -49,7 +49,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
     for (day, hours) in [("2025-10-26", 25), ("2026-03-29", 23)] {
         let berlin = |period| Words {
             time_zone: Some("Europe/Berlin"),
-            group_by: period,
+            period: period,
             columns: Some("day,hour,predictions,labelled"),
             ..of_day(day)
         };
@@ -66,7 +66,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
     for zone in ["UTC", "Africa/Abidjan"] {
         assert_eq!(rows(&scene, Words { time_zone: Some(zone), ..of_day("2026-03-28") }).await, stored);
     }
-    let utc = Words { group_by: Some("hour"), columns: Some("hour,predictions"), ..of_day("2026-03-28") };
+    let utc = Words { period: Some("hour"), columns: Some("hour,predictions"), ..of_day("2026-03-28") };
     let found = rows(&scene, utc.clone()).await;
     assert_eq!((found.len(), &*found[23]), (24, "2026-03-28T23:00:00Z,2"));
     // A month of the zone begins and ends with its days.
@@ -74,7 +74,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
         from: "2026-03-01",
         to: "2026-03-28",
         time_zone: Some("America/New_York"),
-        group_by: Some("month"),
+        period: Some("month"),
         columns: Some("day,predictions"),
         ..Words::default()
     };
@@ -111,7 +111,7 @@ async fn midday_promotion_is_evaluated_correctly(world: World) {
     let shadow = Words { shadow: true, ..live.clone() };
     assert_eq!(rows(&scene, shadow).await, [",v1,24,23,0,0,23", ",v2,24,24,0,0,24"]);
     // By hours each release appears as long as it was live.
-    let hours = Words { group_by: Some("hour"), columns: Some("hour,release"), ..by_release.clone() };
+    let hours = Words { period: Some("hour"), columns: Some("hour,release"), ..by_release.clone() };
     let found = rows(&scene, hours).await;
     assert_eq!(found[11..13], ["2026-06-03T11:00:00Z,v1", "2026-06-03T12:00:00Z,v2"]);
     // As of an earlier instant, the first one was live all day.

@@ -60,7 +60,7 @@ WEBHOOKS = [
     {"name": "chat", "url_from": "slack_url", "format": "slack"},
 ]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
-UNKNOWN = ("If-Match", "cursor", "after", "read_version", "snapshot", "tag", "bins", "mature", "change")
+UNKNOWN = ("If-Match", "cursor", "after", "read-version", "snapshot", "tag", "bins", "min-completeness", "change")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
 # What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
@@ -289,7 +289,7 @@ def narrow_parameter(parameter):
         items = items["anyOf"][0] if "anyOf" in items else items
         items["enum"] = [column for column in items["enum"] if column not in NOT_BY_RELEASE]
         parameter["schema"]["items"] = items
-    elif name == "by":
+    elif name == "group-by":
         # Every breakdown has its own columns.
         parameter["schema"] = {"type": "string", "enum": ["release"]}
     elif name == "time-zone":

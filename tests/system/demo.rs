@@ -77,8 +77,7 @@ fn every_event_is_counted_once() {
 #[test]
 fn metrics_are_plotted_on_terminal_and_as_image() {
     let plot = |more: &[&str]| {
-        let window =
-            ["-w", "flights/nyc", "--from", "2013-04-01", "--to", "2013-12-31", "--group-by", "month"];
+        let window = ["-w", "flights/nyc", "--from", "2013-04-01", "--to", "2013-12-31", "--period", "month"];
         run(demo().data.path(), &[&["plot"], more, &window].concat())
     };
     let drawn = plot(&["evaluations", "--metric", "auc"]);
@@ -90,7 +89,7 @@ fn metrics_are_plotted_on_terminal_and_as_image() {
     assert!(answer.status.success() && answer.stdout.is_empty(), "{answer:?}");
     let svg = std::fs::read_to_string(&image).unwrap();
     let june =
-        &query("evaluations", "2013-06-01", "2013-06-30", &["--release", "v1", "--group-by", "month"])[0];
+        &query("evaluations", "2013-06-01", "2013-06-30", &["--release", "v1", "--period", "month"])[0];
     let said = format!("2013-06-01 v1: {}", june["accuracy"]);
     assert!(svg.contains(&said) && svg.contains("class=\"band c0\""), "{said}\n{svg}");
 
@@ -124,7 +123,7 @@ fn breakdowns_add_up_to_the_day() {
     let total = &rollups[0];
     assert!(total["release"].is_null());
     for by in ["tag.carrier", "tag.origin"] {
-        let rows = query("rollups", day, day, &["--by", by]);
+        let rows = query("rollups", day, day, &["--group-by", by]);
         assert!(rows.iter().all(|row| row[by].is_string() && row["names"] == 1), "{by}");
         let predictions: u64 = rows.iter().map(|row| row["predictions"].as_u64().unwrap()).sum();
         assert_eq!(predictions, total["predictions"].as_u64().unwrap(), "{by}");
@@ -308,12 +307,12 @@ fn report_shows_winner_drift_and_expectation() {
     let page = run_ok(demo().data.path(), &REPORT);
     let row = |kind: &str, from: &str, to: &str, more: &[&str]| query(kind, from, to, more);
     // Decision of v2's advantage over v1, from `head-to-head`.
-    let pair = ["--release", "v2", "--against", "v1", "--group-by", "week"];
+    let pair = ["--release", "v2", "--against", "v1", "--period", "week"];
     let weeks = row("head-to-head", "2013-04-01", "2013-12-31", &pair);
     let decided = weeks[0]["decided_at"].as_str().unwrap();
     assert!(page.contains(&format!("v2 is better than v1: decided on {decided}.")), "{page}");
     // Distance of the scores of each month from those of April and May, from `drift`.
-    let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "month"];
+    let reference = ["--reference", "2013-04-01..2013-05-31", "--period", "month"];
     let months = row("drift", "2013-04-01", "2013-12-31", &reference);
     let of_scores: Vec<String> = months
         .iter()
@@ -326,7 +325,7 @@ fn report_shows_winner_drift_and_expectation() {
     let cells = cells.split("</tr>").next().unwrap();
     assert!(of_scores.iter().all(|cell| cells.contains(cell)), "{of_scores:?}: {cells}");
     // Expected and realised accuracy, from `estimates`.
-    let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "week", "--release", "v1"];
+    let reference = ["--reference", "2013-04-01..2013-05-31", "--period", "week", "--release", "v1"];
     let worst = &row("estimates", "2013-06-24", "2013-06-30", &reference)[0];
     let cells = ["accuracy_expected", "accuracy", "accuracy_gap"]
         .map(|column| format!("{:.4}</td>", worst[column].as_f64().unwrap()));

@@ -161,8 +161,10 @@ fn earn(service: &Service) {
         events.extend([event(day, "v1", value), event(day, "v1", value)]);
     }
     ok(service, "POST", "/metrics", &events.into());
-    let rollups =
-        format!("{PATH}/rollups?from={}&to={}&by=metric&columns=metric,release,value_sum", DAYS[0], DAYS[2]);
+    let rollups = format!(
+        "{PATH}/rollups?from={}&to={}&group-by=metric&columns=metric,release,value_sum",
+        DAYS[0], DAYS[2]
+    );
     service.get_until(&rollups, |answer| ndjson(answer.text()).len() == 7);
     ok(service, "PUT", "/settings", &json!({ "primary_metric": "metric.revenue:sum" }));
 }
@@ -260,15 +262,27 @@ fn changed(place: &Place, service: &Service) {
         assert_eq!(answer.status, 200, "{}", answer.text());
         ndjson(answer.text())
     };
-    let of_v1 = asked("rollups", "by=metric&release=v1&columns=day,value_sum&change=day");
+    let of_v1 = asked("rollups", "group-by=metric&release=v1&columns=day,value_sum&change=day");
     let row = |day: &str, value: f64, change: f64| json!({ "day": day, "value_sum": value, "value_sum_change": change });
     assert_eq!(of_v1, [row(&DAYS[1], 20.0, 10.0), row(&DAYS[2], 40.0, 20.0)]);
-    let query =
-        ["query", "rollups", "-w", "credit/prod", "--by", "metric", "--from", &DAYS[1], "--to", &DAYS[2]];
+    let query = [
+        "query",
+        "rollups",
+        "-w",
+        "credit/prod",
+        "--group-by",
+        "metric",
+        "--from",
+        &DAYS[1],
+        "--to",
+        &DAYS[2],
+    ];
     let rest = ["--release", "v1", "--columns", "day,value_sum", "--change", "day", "--format", "ndjson"];
     assert_eq!(ndjson(&run_ok(place, &[&query[..], &rest].concat())), of_v1);
     // A week before there was nothing.
-    assert!(asked("rollups", "by=metric&change=week").iter().all(|row| row["value_sum_change"].is_null()));
+    assert!(
+        asked("rollups", "group-by=metric&change=week").iter().all(|row| row["value_sum_change"].is_null())
+    );
     judge(service, &DAYS[0], 0..1);
     judge(service, &DAYS[1], 0..4);
     for (day, labelled) in [(&DAYS[0], 1), (&DAYS[1], 4)] {
@@ -288,28 +302,28 @@ fn changed(place: &Place, service: &Service) {
         .get(&format!("{PATH}/evaluations?from={}&to={}&change=day&format=read-version", DAYS[1], DAYS[2]));
     let again = asked(
         "evaluations",
-        &format!("release=v1&columns=day,labelled&change=day&read_version={}", read_version.text().trim()),
+        &format!("release=v1&columns=day,labelled&change=day&read-version={}", read_version.text().trim()),
     );
     assert_eq!(again, rows);
     for (what, query, why) in [
         ("evaluations", "change=year", "change: `year` is none of day, week, period"),
         (
             "evaluations",
-            "change=day&group-by=week",
+            "change=day&period=week",
             "change: rows of more than a day have none of a day before",
         ),
-        ("evaluations", "change=day&group-by=all", "change: it is of days, weeks, months and quarters"),
+        ("evaluations", "change=day&period=all", "change: it is of days, weeks, months and quarters"),
         ("segments", "change=day", "change: `segments` does not take it"),
         ("head-to-head", "change=day&release=v1&against=v2", "change: `head-to-head` does not take it"),
         ("predictions", "change=day", "change: `predictions` does not take it"),
-        ("evaluations", "change=day&mature=0.5", "change: not with `mature`"),
-        ("evaluations", "change=day&by=feature.x", "bins at quantiles are others in each window"),
+        ("evaluations", "change=day&min-completeness=0.5", "change: not with `min-completeness`"),
+        ("evaluations", "change=day&group-by=feature.x", "bins at quantiles are others in each window"),
     ] {
         let answer = service.get(&format!("{PATH}/{what}?from={0}&to={0}&{query}", DAYS[1]));
         assert_eq!((answer.status, answer.text().contains(why)), (400, true), "{query}: {}", answer.text());
     }
     let first = Period::Week.first_day(DAYS[1].parse().unwrap()).to_string();
-    let query = "group-by=week&change=period&release=v1&columns=day,labelled";
+    let query = "period=week&change=period&release=v1&columns=day,labelled";
     let week = service.get(&format!("{PATH}/evaluations?from={0}&to={0}&{query}", DAYS[1]));
     let labelled = if first == DAYS[1] { 4 } else { 5 };
     let row = json!({ "day": first, "labelled": labelled, "labelled_change": null });

@@ -376,7 +376,7 @@ fn mlflow_metrics_behave_like_all_others() {
     };
     assert_eq!(values(""), [0.0, 1.0, 2.0, 3.0]);
     assert_eq!(values(&format!("&as-of={between}")), [0.0, 1.0, 2.0], "as it was known then");
-    let rollup = format!("{day}/rollups?{window}&by=metric");
+    let rollup = format!("{day}/rollups?{window}&group-by=metric");
     let folded = service.get_until(&rollup, |answer| answer.text().contains("\"metrics\":3"));
     let row: Value = serde_json::from_str(folded.text().trim()).unwrap();
     // Values that are no numbers are in no metric.

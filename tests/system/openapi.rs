@@ -309,11 +309,13 @@ fn call_each(
 }
 
 /// The breakdowns of rollups. Each has its own columns, and tags are not kept by release.
-const BREAKDOWNS: [&str; 4] = ["by=release", "by=metric", "by=tag.branch", "by=feature"];
+const BREAKDOWNS: [&str; 4] =
+    ["group-by=release", "group-by=metric", "group-by=tag.branch", "group-by=feature"];
 
-const ESTIMATE_BREAKDOWNS: [&str; 2] = ["by=tag.branch", "by=feature.age"];
+const ESTIMATE_BREAKDOWNS: [&str; 2] = ["group-by=tag.branch", "group-by=feature.age"];
 
-const EVALUATION_BREAKDOWNS: [&str; 3] = ["by=release", "by=model", "by=tag.branch,feature.age&bins=3"];
+const EVALUATION_BREAKDOWNS: [&str; 3] =
+    ["group-by=release", "group-by=model", "group-by=tag.branch,feature.age&bins=3"];
 
 /// Asks each query for each format, each column and each breakdown that the document names, and as of
 /// other times.
@@ -344,7 +346,7 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             names["enum"].as_array().unwrap().iter().map(as_text).collect()
         };
         let columns = names(&columns["items"]);
-        let breakdowns: &[&str] = match schema("by") {
+        let breakdowns: &[&str] = match schema("group-by") {
             None => &[],
             Some(_) if is_of_two => &[],
             Some(_)

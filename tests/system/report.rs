@@ -112,7 +112,7 @@ fn what_cannot_be_reported_is_refused() {
             "the name of a report ends with .html, or with .svg for its charts alone",
         ),
         (&["--sections", "all"], "sections: `all` is none of live, metrics, compared, logged, gates"),
-        (&["--group-by", "hour"], "group-by: `hour` is none of day, week, month, quarter"),
+        (&["--period", "hour"], "period: `hour` is none of day, week, month, quarter"),
         (&["--model", "m"], "model: there is no `m`"),
         (&["--release", "v9"], "release: there is no `v9`"),
         (&["--reference", "May"], "reference:"),

@@ -53,7 +53,7 @@ fn name(row: &Value) -> (&str, &str) {
 #[test]
 fn every_day_and_month_agree_with_scikit_learn() {
     for (period, rows) in [("day", 183 + 91), ("month", 6 + 3)] {
-        let found = query("evaluations", ALL, &["--group-by", period]);
+        let found = query("evaluations", ALL, &["--period", period]);
         let found: HashMap<_, _> = found.iter().map(|row| (name(row), row)).collect();
         let expected = reference(period);
         assert_eq!((expected.len(), found.len()), (rows, rows), "all of v1 and half as many of v2");
@@ -100,7 +100,7 @@ fn intervals_cover_what_the_reference_says() {
 fn airports_add_up_to_the_day() {
     let day = ["2013-10-01"; 2];
     let total = &query("rollups", day, &[])[0];
-    let airports = query("rollups", day, &["--by", "tag.airport"]);
+    let airports = query("rollups", day, &["--group-by", "tag.airport"]);
     let names: Vec<&str> = airports.iter().map(|row| row["tag.airport"].as_str().unwrap()).collect();
     assert_eq!(names, ["EWR", "JFK", "LGA"]);
     let predictions: u64 = airports.iter().map(|row| row["predictions"].as_u64().unwrap()).sum();

@@ -25,21 +25,21 @@ pub(super) async fn print(
         let answer = query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await;
         answer.map(|answer| answer.frame)
     };
-    for TableView { title, window, release, group_by, columns } in &set.views.tables {
+    for TableView { title, window, release, period, columns } in &set.views.tables {
         let Some((from, to)) = replayed(*window, until) else { continue };
         let words = Words {
             from,
             to,
             release: *release,
             columns: Some(columns),
-            group_by: *group_by,
+            period: *period,
             ..Words::default()
         };
         let rows = ask(words).await?;
         if rows.height() > 0 {
             println!("{}\n\n{}\n", titled(title, window.1, to), text_table(&rows)?);
         }
-        if group_by.is_none() && rows.height() > 0 {
+        if period.is_none() && rows.height() > 0 {
             let predictions: i64 = rows.column("predictions")?.i64()?.into_no_null_iter().sum();
             println!("{} days, {predictions} predictions\n", rows.height());
         }
@@ -48,9 +48,9 @@ pub(super) async fn print(
     let (from, to) = replayed(*window, until).unwrap_or(*window);
     let columns = format!("day,release,{metric}");
     let columns = Some(columns.as_str());
-    let group_by = Some("week");
+    let period = Some("week");
     let mut weeks =
-        ask(Words { from, to, release: Some(release), columns, group_by, ..Words::default() }).await?;
+        ask(Words { from, to, release: Some(release), columns, period, ..Words::default() }).await?;
     let lines = plot::lines(&plot::rows(&mut weeks)?, &["release"], &[metric])?;
     // A chart needs more than two points.
     if lines.iter().any(|line| line.points.len() > 2) {

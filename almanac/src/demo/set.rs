@@ -70,7 +70,7 @@ pub(super) struct TableView {
     /// One release, or all.
     pub(super) release: Option<&'static str>,
     /// Period of a row; one day by default.
-    pub(super) group_by: Option<&'static str>,
+    pub(super) period: Option<&'static str>,
     pub(super) columns: &'static str,
 }
 
@@ -118,14 +118,14 @@ pub(super) static SETS: [Set; 2] = [
                     title: "June 2013, release v1, day by day (labelled: arrived, so the truth is known):",
                     window: ("2013-06-01", "2013-06-30"),
                     release: Some("v1"),
-                    group_by: None,
+                    period: None,
                     columns: "day,predictions,labelled,accuracy,auc,log_loss,brier",
                 },
                 TableView {
                     title: "July to December 2013, month by month, both releases on the same flights:",
                     window: ("2013-07-01", "2013-12-31"),
                     release: None,
-                    group_by: Some("month"),
+                    period: Some("month"),
                     columns: "day,release,labelled,accuracy,auc,log_loss,brier",
                 },
             ],
@@ -174,14 +174,14 @@ pub(super) static SETS: [Set; 2] = [
                     title: "October 2013, release v2, day by day (labelled: measured, so the truth is known):",
                     window: ("2013-10-01", "2013-10-31"),
                     release: Some("v2"),
-                    group_by: None,
+                    period: None,
                     columns: "day,predictions,labelled,mae,rmse,bias,coverage,interval_width",
                 },
                 TableView {
                     title: "October to December 2013, month by month, both releases on the same hours:",
                     window: ("2013-10-01", "2013-12-31"),
                     release: None,
-                    group_by: Some("month"),
+                    period: Some("month"),
                     columns: "day,release,labelled,mae,rmse,bias,coverage,interval_width",
                 },
             ],
@@ -202,7 +202,7 @@ pub(super) static SETS: [Set; 2] = [
                     "--from 2013-10-01 --to 2013-10-31 --as-of 2013-10-15",
                     "October, as known on 15 October",
                 ),
-                ("rollups", "--from 2013-10-01 --to 2013-10-07 --by tag.airport", "counts by airport"),
+                ("rollups", "--from 2013-10-01 --to 2013-10-07 --group-by tag.airport", "counts by airport"),
             ],
         },
     },

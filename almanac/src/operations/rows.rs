@@ -115,7 +115,7 @@ async fn draw(
     let what = verb.words.rsplit(' ').next().unwrap_or_default();
     given.insert(FORMAT.to_owned(), vec![Format::IpcStream.name().to_owned()]);
     if given.remove(INTERVAL).is_some_and(|value| value == ["true"]) {
-        let by = given.get("by").map(|by| by.join(",")).unwrap_or_default();
+        let by = given.get("group-by").map(|by| by.join(",")).unwrap_or_default();
         given.insert(COLUMNS.to_owned(), vec![args.columns(&by)]);
     }
     let client = Client::new(config, false).await?;
@@ -159,7 +159,7 @@ fn say(headers: &HeaderMap, described: &Described, given: &Given) {
     if let Some(next) = text(headers, "almanac-next") {
         eprintln!("there is more: --after {next}");
     }
-    let may_differ = given.contains_key("by") || described.field("by").is_none();
+    let may_differ = given.contains_key("group-by") || described.field("group-by").is_none();
     if let Some(source) = text(headers, "almanac-source").filter(|_| may_differ) {
         eprintln!("source: {source}");
     }

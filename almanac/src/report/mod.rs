@@ -82,7 +82,7 @@ pub(crate) struct ReportArgs {
     reference: Option<String>,
     /// Of how many days a point of a chart is: day, week, month or quarter; by default what gives the charts up to about sixty points.
     #[arg(long, value_name = "PERIOD")]
-    group_by: Option<String>,
+    period: Option<String>,
     /// Only these sections, with commas between: live, metrics, compared, logged, gates, expected, drift, segments, maturity, alerts.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sections: Vec<String>,
@@ -209,10 +209,10 @@ impl Ask {
         }
         let window = request.window;
         let days = window.days().count();
-        let period = args.group_by.clone().unwrap_or_else(|| by_length(days, POINTS).to_owned());
+        let period = args.period.clone().unwrap_or_else(|| by_length(days, POINTS).to_owned());
         if !["day", "week", "month", "quarter"].contains(&period.as_str()) {
             return Err(
-                Error::invalid(format!("group-by: `{period}` is none of day, week, month, quarter")).into()
+                Error::invalid(format!("period: `{period}` is none of day, week, month, quarter")).into()
             );
         }
         let catalog = query.catalog();
@@ -353,7 +353,7 @@ impl Ask {
     }
 
     fn by_period(&self) -> Words<'_> {
-        Words { group_by: Some(&self.period), ..self.words() }
+        Words { period: Some(&self.period), ..self.words() }
     }
 
     /// Asks for rows, of the releases of the report, and returns them with the warnings of the answer.

@@ -294,7 +294,7 @@ async fn logged_metrics(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<
     }
     if let more @ 1.. = names.len().saturating_sub(FEW) {
         section.say(&format!(
-            "{more} more are logged; the command almanac query rollups --by metric shows them."
+            "{more} more are logged; the command almanac query rollups --group-by metric shows them."
         ));
     }
     Ok(())
@@ -380,7 +380,7 @@ async fn expected(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
 
 async fn drift(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let (reference, period) = (ask.reference.as_str(), ask.drift_period);
-    let by = |period| Words { reference: Some(reference), group_by: Some(period), ..ask.words() };
+    let by = |period| Words { reference: Some(reference), period: Some(period), ..ask.words() };
     let mut rows = section.rows(ask, What::Drift, by("all")).await?;
     rows.truncate(MANY + 1);
     // The first row counts the predictions themselves.

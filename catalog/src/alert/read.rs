@@ -129,8 +129,8 @@ impl Reader<'_> {
         match &self.rule.watched {
             Watched::Count(kind, None) => self.counted(*kind).await,
             Watched::Count(kind, Some(tag)) => self.each(|day| self.tagged(version, day, *kind, tag)).await,
-            Watched::Metric { metric, tag, min_maturity } => {
-                self.each(|day| self.metric(version, day, (metric, tag.as_ref()), *min_maturity)).await
+            Watched::Metric { metric, tag, min_completeness } => {
+                self.each(|day| self.metric(version, day, (metric, tag.as_ref()), *min_completeness)).await
             }
             Watched::Lag(kind) => {
                 let lags = Lags::load(&*self.catalog.table, self.workspace).await?;
@@ -187,7 +187,7 @@ impl Reader<'_> {
         version: u32,
         day: Day,
         (metric, tag): (&AnyMetric, Option<&(String, String)>),
-        min_maturity: f64,
+        min_completeness: f64,
     ) -> Result<Reading> {
         let (table, release) = (&*self.catalog.table, self.release(day));
         let at = At { workspace: self.workspace, version, day };
@@ -214,7 +214,7 @@ impl Reader<'_> {
             Some(tag) => with_tag(&evaluation, release, tag),
         };
         Ok(judged.map_or_else(Reading::default, |judged| Reading {
-            value: metric.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= min_maturity),
+            value: metric.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= min_completeness),
             n: Some(metric.n(judged)),
         }))
     }

@@ -209,7 +209,7 @@ fn invalid_drift_rule_is_refused_with_reason() {
             "not counted by release",
         ),
         (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
-        (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `metric`"),
+        (AlertRuleBody { min_completeness: Some(0.5), ..far() }, "`min_completeness` belongs to `metric`"),
         (AlertRuleBody { drift: Some(format!("feature.{}", "x".repeat(129))), ..far() }, "is a column of"),
         (AlertRuleBody { drift: text("scores.yes"), ..far() }, "is a column of"),
         (AlertRuleBody { drift: text("key"), ..far() }, "is a column of"),
@@ -232,7 +232,7 @@ fn invalid_tag_or_maturity_rule_is_refused() {
         (AlertRuleBody { release: text("v1"), delay: Some(1), ..missing("predictions") }, "has no `delay`"),
         (AlertRuleBody { reference: text("2026-04-01"), ..full() }, "`reference` belongs to `drift`"),
         (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `column` and `drift`"),
-        (AlertRuleBody { min_maturity: Some(1.5), ..full() }, "share from 0 to 1"),
+        (AlertRuleBody { min_completeness: Some(1.5), ..full() }, "share from 0 to 1"),
         (
             AlertRuleBody { tag: text("x=1"), ..missing("predictions") },
             "`tag` belongs to `metric` and `count`",

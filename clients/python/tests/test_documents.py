@@ -34,7 +34,7 @@ def test_the_readme_runs(
             elif kind == "text":
                 assert printed == text
         (row,) = client.workspace("credit/prod").evaluations(
-            "2026-06-01", "2026-06-30", group_by="all", frames="rows", columns=["predictions", "labelled", "tp", "fp"]
+            "2026-06-01", "2026-06-30", period="all", frames="rows", columns=["predictions", "labelled", "tp", "fp"]
         )
         assert row == {"predictions": 2, "labelled": 2, "tp": 0, "fp": 1}, "loan-1 was corrected by the logger"
 

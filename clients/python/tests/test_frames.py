@@ -441,7 +441,7 @@ def test_a_model_has_metrics_of_its_own(workspace: al.Workspace) -> None:
     workspace.create_release("p1", model="priced")
     workspace.define_model("priced", since="2026-05-01", custom_metrics={"rows": "count(*)"})
     workspace.release("p1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
-    named = {"group_by": "all", "frames": "rows", "columns": ["custom.mean", "custom.rows", "costs"]}
+    named = {"period": "all", "frames": "rows", "columns": ["custom.mean", "custom.rows", "costs"]}
     costs = "tp=0,tn=0,fp=0,fn=5"
     assert workspace.evaluations(DAY, **named) == [{"custom.mean": 0.5, "custom.rows": 3.0, "costs": costs}]
     workspace.define_model("priced", since="2026-05-01", custom_metrics={"mean": None})
@@ -480,7 +480,7 @@ def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) ->
     workspace.log_outcomes(truth, key="loan_id", observed_at="closed", predicted_on=DAY, label="status")
 
     def of_week(**options: object) -> list:
-        return workspace.evaluations("2026-06-01", "2026-06-07", group_by="week", frames="rows", **options)
+        return workspace.evaluations("2026-06-01", "2026-06-07", period="week", frames="rows", **options)
 
     (week,) = of_week(columns=["day", "tp", "fp", "tn", "fn"])
     assert week == {"day": week["day"], "tp": 1, "fp": 1, "tn": 0, "fn": 1}
@@ -1191,9 +1191,9 @@ def test_windows_that_end_now_are_taken_wherever_windows_are(workspace: al.Works
     assert len(workspace.predictions(now - timedelta(hours=1), now, read_version=instants, frames="rows")) == 2
     today = now.date()
     for answer in (
-        release.evaluations(last="2d", group_by="all", frames="rows"),
-        release.classes(last="2d", group_by="all", frames="rows"),
-        release.confusion(last="2d", group_by="all", frames="rows"),
+        release.evaluations(last="2d", period="all", frames="rows"),
+        release.classes(last="2d", period="all", frames="rows"),
+        release.confusion(last="2d", period="all", frames="rows"),
         release.drift(last="2d", reference=today, frames="rows"),
         workspace.create_release("v2", model="risk").head_to_head("v1", last="2d", frames="rows"),
     ):

@@ -56,7 +56,7 @@ const SLOTS: [fn(&str) -> Words<'_>; 17] = [
     |text| Words { as_of: Some(text), ..july() },
     |text| Words { read_version: Some(text), ..july() },
     |text| Words { threshold: Some(text), zero_division: Some(text), ..july() },
-    |text| Words { costs: Some(text), group_by: Some("week"), ..july() },
+    |text| Words { costs: Some(text), period: Some("week"), ..july() },
     |text| Words { change: Some(text), ..july() },
     |text| Words { reference: Some(text), against: Some(text), ..july() },
 ];

@@ -155,7 +155,7 @@ impl Hold {
         }
         self.0.budget.0.too_large.increment(1);
         Err(Error::too_large(format!(
-            "the intervals of this query take more than {most} predictions, drawn again and again; ask for fewer days, for a longer --group-by or without --interval"
+            "the intervals of this query take more than {most} predictions, drawn again and again; ask for fewer days, for a longer --period or without --interval"
         )))
     }
 

@@ -43,7 +43,7 @@ const EXAMPLES: [(&str, &str); 12] = [
     ("to", "2026-06-30"),
     ("release", "v1"),
     ("time-zone", "Europe/Berlin"),
-    ("group-by", "week"),
+    ("period", "week"),
     ("costs", "fp=2,fn=50"),
     ("zero-division", "0"),
     ("reference", "2026-04-01..2026-05-31"),
@@ -238,7 +238,7 @@ fn of_judging(what: What, name: &str) -> Said {
         ),
         "environment" => said(
             schema::name(),
-            "Judge only predictions of releases that were live in this environment when they predicted. The rows are of models, whichever release was live, unless `by` or `release` says otherwise. Computed from the events.",
+            "Judge only predictions of releases that were live in this environment when they predicted. The rows are of models, whichever release was live, unless `group-by` or `release` says otherwise. Computed from the events.",
         ),
         "shadow" => said(
             explained::flag(),
@@ -260,9 +260,9 @@ fn of_judging(what: What, name: &str) -> Said {
             explained::flag(),
             "Say how sure each metric is: from how many predictions it is, and its 95% interval. Computed from the events; `columns` that name one of these columns ask for it too.",
         ),
-        "mature" => said(
+        "min-completeness" => said(
             share(),
-            "Leave out days of which a smaller share of the predictions is judged than of all that will be in the end. What will come is told by the days of the window, of which some must be 30 days old. Computed from the events; not with `group-by` or `time-zone`.",
+            "Leave out days of which a smaller share of the predictions is judged than of all that will be in the end. What will come is told by the days of the window, of which some must be 30 days old. Computed from the events; not with `period` or `time-zone`.",
         ),
         "after-prediction" => said(
             explained::flag(),
@@ -279,14 +279,14 @@ fn of_metrics(what: What, name: &str) -> Said {
     let is_compared = matches!(what, What::Drift | What::HeadToHead | What::Estimates);
     let periods = || Period::NAMED.map(|(name, _)| name).into_iter();
     match name {
-        "by" if what == What::Rollups => {
+        "group-by" if what == What::Rollups => {
             let names = schema::one_of(["release", "metric", "feature"]).into();
             said(
                 schema::any_of(std::iter::once(names).chain(families())),
                 "By what they are broken down: by release (the default), by metric, by a tag, by all features or by one. Each has columns of its own; by a tag there is no release.",
             )
         }
-        "by" => {
+        "group-by" => {
             let names = schema::one_of([breakdown::RELEASE, breakdown::MODEL]).into();
             said(
                 list(schema::any_of(std::iter::once(names).chain(families()))).max_items(Some(MAX_BY)),
@@ -297,11 +297,11 @@ fn of_metrics(what: What, name: &str) -> Said {
             schema::string().pattern(Some("^-?[0-9]")),
             "The bins of features: how many, which begin at quantiles of the window (10 by default, and the same for all its days and releases), or the numbers at which they begin, with commas between.",
         ),
-        "group-by" if is_compared => said(
+        "period" if is_compared => said(
             schema::one_of(periods().filter(|name| *name != "hour")).default(Some(json!("day"))),
             "Of how many days each comparison is: of one (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of them.",
         ),
-        "group-by" => said(
+        "period" => said(
             schema::one_of(periods()).default(Some(json!("day"))),
             "Of how much time each row is: of an hour, which begins at `hour`, of a day (the default), of a week from Monday on, of a month or a quarter of the calendar, or of the whole window. `day` is the first of its days. Metrics of anything but a day are computed from the events.",
         ),
@@ -311,7 +311,7 @@ fn of_metrics(what: What, name: &str) -> Said {
         ),
         CHANGE => said(
             schema::one_of(CHANGES),
-            "Add to each number of a row its difference to the same number of the same series a day, a week or a period before, as the column `NAME_change`: null, where there is none. A period is the day, week, month or quarter of `group-by`, of which the first is answered as a whole.",
+            "Add to each number of a row its difference to the same number of the same series a day, a week or a period before, as the column `NAME_change`: null, where there is none. A period is the day, week, month or quarter of `period`, of which the first is answered as a whole.",
         ),
         _ => None,
     }

@@ -166,7 +166,9 @@ impl Picker {
             if !is_known && self.rooms.len() + begun() >= MAX_GROUPS {
                 return Err(Error::too_large(match &self.spec.by {
                     Some(by) => {
-                        format!("by: the tag `{by}` has more than {MAX_GROUPS} values; name another one")
+                        format!(
+                            "group-by: the tag `{by}` has more than {MAX_GROUPS} values; name another one"
+                        )
                     }
                     None => format!(
                         "an arena has at most {MAX_GROUPS} pairs, and more predicted the same; name fewer `releases`, or make another arena"

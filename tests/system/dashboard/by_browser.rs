@@ -30,16 +30,16 @@ const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 const PAGES: [(&str, &str, &str); 19] = [
     ("workspaces", "Workspaces", "#/"),
     ("metrics", "Metrics", "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=accuracy"),
-    ("weeks", "Metrics", "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=auc&group-by=week"),
+    ("weeks", "Metrics", "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=auc&period=week"),
     ("interval", "Metrics", "#/w/flights/nyc/metrics?from=2013-07-01&to=2013-07-03&interval=true"),
     (
         "expected",
         "Metrics",
-        "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=accuracy&group-by=week&expected=true&reference=2013-05-01..2013-06-15",
+        "#/w/flights/nyc/metrics?from=2013-06-20&to=2013-07-08&metric=accuracy&period=week&expected=true&reference=2013-05-01..2013-06-15",
     ),
     ("day", "Day", "#/w/flights/nyc/day?day=2013-07-05&release=v2&bin=4"),
     ("compare", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"),
-    ("slices", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08&by=tag.carrier"),
+    ("slices", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08&group-by=tag.carrier"),
     ("drift", "Drift", "#/w/flights/nyc/drift?from=2013-07-01&to=2013-07-08"),
     ("alerts", "Alerts", "#/w/flights/nyc/alerts"),
     ("review", "Review", "#/w/flights/nyc/review"),
@@ -153,11 +153,11 @@ fn metrics_are_those_of_the_api() {
     shown(&browser, "Metrics of flights/nyc");
 
     for (metric, group) in [("accuracy", "day"), ("auc", "day"), ("log_loss", "week"), ("mcc", "day")] {
-        let hash = format!("#/w/flights/nyc/metrics?{WINDOW}&metric={metric}&group-by={group}");
+        let hash = format!("#/w/flights/nyc/metrics?{WINDOW}&metric={metric}&period={group}");
         browser.open("about:blank");
         browser.open(&format!("{base}{hash}"));
         shown(&browser, "Metrics");
-        let rows = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&group-by={group}")).text());
+        let rows = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{WINDOW}&period={group}")).text());
         let shown = cells(&browser);
         assert_eq!(shown.len(), rows.len());
         for (shown, row) in shown.iter().zip(rows.iter().rev()) {
@@ -195,7 +195,7 @@ fn immature_week_is_shaded_over_its_whole_length() {
     service.get_until("/readyz", |answer| answer.status == 200);
     let browser = Browser::start();
     browser.resize(1360, 1000);
-    let asked = "from=2013-06-10&to=2013-07-08&group-by=week&as-of=2013-07-02";
+    let asked = "from=2013-06-10&to=2013-07-08&period=week&as-of=2013-07-02";
     let weeks = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{asked}&release=v1")).text());
     let immature = weeks.iter().filter(|row| row["maturity"].as_f64().is_some_and(|share| share < 0.9));
     assert_eq!(immature.map(|row| &row["day"]).collect::<Vec<_>>(), ["2013-07-01"]);

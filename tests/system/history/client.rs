@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
         let when = match as_of {
             AsOf::Now => String::new(),
             AsOf::Instant(instant) => format!("&as-of={}", Timestamp::from_micros(*instant).unwrap()),
-            AsOf::ReadVersion(read_version) => format!("&read_version={read_version}"),
+            AsOf::ReadVersion(read_version) => format!("&read-version={read_version}"),
         };
         let (begun, day) = (now(), self.day);
         let said = self.ask(&format!("{what}?from={day}&to={day}{when}"), &[], None)?;

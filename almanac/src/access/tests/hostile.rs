@@ -200,8 +200,7 @@ async fn only_valid_authorization_header_grants_access() {
 #[tokio::test]
 async fn fuzzed_paths_and_headers_cause_no_server_error() {
     let (house, mut chance) = (House::new().await, Chance(2));
-    let words =
-        "from=2026-06-01&to=2026-06-02&format=json&limit=3&columns=a,b&by=tag.x&as_of=2026-06-01T00:00:00Z";
+    let words = "from=2026-06-01&to=2026-06-02&format=json&limit=3&columns=a,b&group-by=tag.x&as_of=2026-06-01T00:00:00Z";
     for run in 0..runs() {
         let (method, path) = &house.paths[run % house.paths.len()];
         let uri = format!("{}?{}", chance.text(path), chance.text(words));

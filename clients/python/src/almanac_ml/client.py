@@ -635,7 +635,7 @@ class Workspace:
         ``reference`` is a day, the first and the last of several (a pair, or ``"FIRST..LAST"``), ``"snapshot:NAME"``,
         ``"release:NAME"`` for the days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that
         is the farthest comes first, of all or of those that ``column`` names. ``exact=True`` reads the events.
-        ``group_by`` compares weeks, months, quarters or all days together.
+        ``period`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
 
@@ -644,7 +644,7 @@ class Workspace:
     ) -> Any:
         """How good the predictions of each day and release should be, without their outcomes: see :meth:`query`.
 
-        The outcomes of the ``reference`` days (one, or the first and the last) say what a score means. ``by`` says it
+        The outcomes of the ``reference`` days (one, or the first and the last) say what a score means. ``group_by`` says it
         for each value of a tag; ``costs`` asks what predictions should be worth.
         """
         return self.query("estimates", since, until, reference=_days(reference), **options)
@@ -691,12 +691,12 @@ class Workspace:
     def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of each day and release were: see :meth:`query`.
 
-        ``group_by`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
+        ``period`` asks for an hour, week, month, quarter or all days together, ``threshold`` judges by another
         score, ``costs`` (``{"fp": 2, "fn": 50}``) by other gains and costs, and ``zero_division`` (0 or 1) fills
-        metrics that divide by zero. ``interval`` adds the 95% interval of each metric. ``by`` breaks them down by
+        metrics that divide by zero. ``interval`` adds the 95% interval of each metric. ``group_by`` breaks them down by
         ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says
         where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live there when it
-        predicted, ``shadow`` what was not. ``mature=0.9`` leaves out days that have less of their truth than that.
+        predicted, ``shadow`` what was not. ``min_completeness=0.9`` leaves out days that have less of their truth than that.
         ``where``, ``tags`` and ``key`` judge only predictions for which they hold.
         """
         return self.query("evaluations", since, until, **options)
@@ -727,17 +727,17 @@ class Workspace:
         as_of: Optional[Instant] = None,
         read_version: Optional[str] = None,
         snapshot: Optional[str] = None,
-        by: Union[str, Sequence[str], None] = None,
+        group_by: Union[str, Sequence[str], None] = None,
         bins: Union[int, Sequence[float], None] = None,
         time_zone: Optional[str] = None,
         environment: Optional[str] = None,
         shadow: bool = False,
-        group_by: Optional[str] = None,
+        period: Optional[str] = None,
         threshold: Optional[float] = None,
         costs: Optional[Mapping[str, float]] = None,
         zero_division: Optional[int] = None,
         interval: bool = False,
-        mature: Optional[float] = None,
+        min_completeness: Optional[float] = None,
         reference: Optional[str] = None,
         column: Union[str, Sequence[str], None] = None,
         exact: bool = False,
@@ -764,7 +764,7 @@ class Workspace:
         ``as_of`` asks for what was known at that instant, and ``read version`` for the same answer again: see :meth:`read_version`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
         ``change`` adds to each number of rollups, evaluations, classes, confusion, drift, maturity and estimates its
-        difference to the ``"day"``, ``"week"`` or ``"period"`` (of ``group_by``) before, as the column ``NAME_change``.
+        difference to the ``"day"``, ``"week"`` or ``"period"`` (of ``period``) before, as the column ``NAME_change``.
         ``explain`` answers a dict in place of the frame: what was read for it, what was skipped and why, and the time
         of each step. ``frames`` chooses the library of the frame, and ``timeout`` and ``retry_for`` are those of
         :class:`Client`.
@@ -777,16 +777,16 @@ class Workspace:
             "last": last,
             "as-of": None if as_of is None else _instant(as_of),
             "read_version": read_version,
-            "by": by,
+            "group-by": group_by,
             "bins": None if bins is None else _edges(bins),
             "time-zone": time_zone,
             "environment": environment,
             "shadow": shadow or None,
-            "group-by": group_by,
+            "period": period,
             "threshold": None if threshold is None else float(threshold),
             "costs": _costs(costs),
             "interval": interval or None,
-            "mature": None if mature is None else float(mature),
+            "min-completeness": None if min_completeness is None else float(min_completeness),
             "reference": reference,
             "column": column,
             "exact": exact or None,

@@ -13,7 +13,7 @@ fn what_was_expected_is_what_the_api_says() {
     service.get_until("/readyz", |answer| answer.status == 200);
     let browser = Browser::start();
     browser.resize(1360, 1000);
-    let asked = "from=2013-06-10&to=2013-07-07&group-by=week&reference=2013-04-01..2013-05-31";
+    let asked = "from=2013-06-10&to=2013-07-07&period=week&reference=2013-04-01..2013-05-31";
     browser.open(&format!(
         "http://{}/#/w/flights/nyc/metrics?{asked}&metric=accuracy&expected=true",
         service.address()

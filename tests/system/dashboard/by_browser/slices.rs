@@ -16,7 +16,7 @@ fn tag_comparison_matches_the_api() {
     let service = Running::start(scene(), &[], &[]);
     let window = "from=2013-07-01&to=2013-07-08";
     let asked =
-        format!("{WORKSPACE}/head-to-head?{window}&release=v2&against=v1&by=tag.carrier&group-by=all");
+        format!("{WORKSPACE}/head-to-head?{window}&release=v2&against=v1&group-by=tag.carrier&period=all");
     let mut rows = ndjson(service.get(&asked).text());
     rows.sort_by_key(|row| std::cmp::Reverse(row["n"].as_u64()));
     assert!(rows.len() > 10, "{rows:?}");
@@ -45,7 +45,7 @@ fn tag_comparison_matches_the_api() {
     // A line for each of those with the most predictions, whose last point is what the table says.
     let lines = browser.run("return document.querySelectorAll('.multiples .multiple').length", &[]);
     assert_eq!(lines, 6);
-    let days = ndjson(service.get(&asked.replace("&group-by=all", "")).text());
+    let days = ndjson(service.get(&asked.replace("&period=all", "")).text());
     let first = &rows[0];
     let last = days.iter().rfind(|row| row["tag.carrier"] == first["tag.carrier"]).unwrap();
     for column in ["advantage_so_far", "low_so_far", "high_so_far"] {
