@@ -49,7 +49,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
     for (day, hours) in [("2025-10-26", 25), ("2026-03-29", 23)] {
         let berlin = |period| Words {
             time_zone: Some("Europe/Berlin"),
-            period: period,
+            period,
             columns: Some("day,hour,predictions,labelled"),
             ..of_day(day)
         };
