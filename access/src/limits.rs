@@ -168,9 +168,9 @@ mod tests {
         Some(BTreeSet::from(all))
     }
 
-    fn quota(pairs: &[&str]) -> Quota {
+    fn quota(limits: &[(&str, u64)]) -> Quota {
         let mut quota = Quota::default();
-        pairs.iter().for_each(|pair| quota.set_pair(pair).unwrap());
+        limits.iter().for_each(|(name, most)| quota.set(name, Some(*most)).unwrap());
         quota
     }
 
@@ -186,7 +186,7 @@ mod tests {
             rights: some([Right::Read, Right::Admin]),
             kinds: Some(vec![Kind::Metrics, Kind::Outcomes]),
             networks: networks(&["10.0.0.0/8"]),
-            quota: quota(&["rows_per_day=7"]),
+            quota: quota(&[("rows_per_day", 7)]),
         };
         assert_eq!(
             Limits::default().within(&maker),
@@ -202,7 +202,7 @@ mod tests {
             rights: some([Right::Read]),
             kinds: Some(vec![Kind::Metrics]),
             networks: networks(&["10.1.0.0/16"]),
-            quota: quota(&["rows_per_day=6", "rows_per_second=1"]),
+            quota: quota(&[("rows_per_day", 6), ("rows_per_second", 1)]),
             ..maker.clone()
         };
         assert_eq!(less.clone().within(&maker), Ok(less));
@@ -212,7 +212,7 @@ mod tests {
             ("rights", Limits { rights: some([Right::Read, Right::Append]), ..none() }),
             ("kinds", Limits { kinds: Some(vec![Kind::Metrics, Kind::Releases]), ..none() }),
             ("addresses", Limits { networks: networks(&["10.1.0.0/16", "0.0.0.0/0"]), ..none() }),
-            ("quota", Limits { quota: quota(&["rows_per_day=8"]), ..none() }),
+            ("quota", Limits { quota: quota(&[("rows_per_day", 8)]), ..none() }),
         ] {
             let said = beyond.within(&maker).unwrap_err();
             assert!(said.starts_with(&format!("{name}: ")), "{said}");

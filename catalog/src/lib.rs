@@ -131,7 +131,7 @@ pub use promotion::{
     MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Measured, Override,
     PromotionGates, PromotionGatesBody, SECOND_PERSON, ToMeasure,
 };
-pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
+pub use quota::{LIMIT_COUNT, LIMITS, Limit, LimitValues, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
 pub use recent::{DayNumbers, Recent, last_whole_day};
 pub use record::record;
 pub use release::{

@@ -1,14 +1,20 @@
 //! Quotas of appends: requests, rows and bytes, per second and per day, to a workspace or with a token.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
 use event::{Error, Id, Result};
 use log::key;
-use table::{Change, Item, Policy, update};
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
+use table::{Change, Item, Policy, item::Value, update};
 
 use super::Catalog;
 
-const ITEM_VERSION: i64 = 1;
+/// Form of the item of a quota.
+const FORM: i64 = 1;
+
+/// Attribute of an item that holds limits.
+const LIMITS_ATTRIBUTE: &str = "limits";
 
 /// Greatest value of a limit.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000_000;
@@ -65,10 +71,30 @@ pub const LIMITS: [Limit; LIMIT_COUNT] = {
     ]
 };
 
+/// Values of limits by name, to be set or, when there is none, removed.
+pub type LimitValues = BTreeMap<String, Option<Number>>;
+
 /// Limits that are set; an unset limit bounds nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "LimitValues", into = "BTreeMap<&'static str, Option<u64>>")]
 pub struct Quota {
     most: [Option<u64>; LIMIT_COUNT],
+}
+
+impl TryFrom<LimitValues> for Quota {
+    type Error = Error;
+
+    fn try_from(values: LimitValues) -> Result<Self> {
+        let mut quota = Self::default();
+        quota.change(&values)?;
+        Ok(quota)
+    }
+}
+
+impl From<Quota> for BTreeMap<&'static str, Option<u64>> {
+    fn from(quota: Quota) -> Self {
+        quota.limits().map(|(limit, most)| (limit.name, most)).collect()
+    }
 }
 
 /// Quota of the token of a request. It travels in the extensions of the request.
@@ -123,53 +149,35 @@ impl Quota {
         Ok(())
     }
 
-    /// Sets a limit by a text such as `rows_per_second=1000`, or removes it by `rows_per_second=none`.
+    /// Sets the limits that are given, and removes those without a value.
     ///
     /// # Errors
-    /// `Invalid`, when the text is no such pair; those of [`Quota::set`].
-    pub fn set_pair(&mut self, pair: &str) -> Result<()> {
-        let wrong = || Error::invalid(format!("`{pair}` is not a limit such as rows_per_second=1000"));
-        match pair.split_once('=').ok_or_else(wrong)? {
-            (name, "none") => self.set(name, None),
-            (name, number) => self.set(name, Some(number.parse().map_err(|_| wrong())?)),
+    /// `Invalid`, when a number is not whole; those of [`Quota::set`].
+    pub fn change(&mut self, values: &LimitValues) -> Result<()> {
+        for (name, number) in values {
+            // 4.0 is a whole number in JSON, too.
+            let is_whole = |n: &f64| n.fract() == 0.0 && (0.0..=MAX_QUOTA as f64).contains(n);
+            let whole = |number: &Number| match number.as_f64().filter(is_whole) {
+                Some(whole) => Ok(whole as u64),
+                None => Err(Error::invalid(format!("{name} is not a whole number from 1 to {MAX_QUOTA}"))),
+            };
+            self.set(name, number.as_ref().map(whole).transpose()?)?;
         }
+        Ok(())
     }
 
     /// Adds these limits to an item.
     pub fn note(&self, item: Item) -> Item {
-        self.limits().fold(item, |item, (limit, most)| match most {
-            Some(most) => item.with(limit.name, most as i64),
-            None => item,
-        })
+        if self.is_empty() { item } else { item.with(LIMITS_ATTRIBUTE, Value::record(self)) }
     }
 
     /// Decodes the limits of an item.
     ///
     /// # Errors
-    /// `Corrupt`, when a limit is not a valid number.
+    /// `Corrupt`, when one is not a limit.
     pub fn of(item: &Item) -> Result<Self> {
-        let mut quota = Self::default();
-        for limit in LIMITS.iter().filter(|limit| item.attributes.contains_key(limit.name)) {
-            let most = u64::try_from(item.int(limit.name)?).map_err(|_| item.corrupt(limit.name))?;
-            quota.set(limit.name, Some(most)).map_err(|_| item.corrupt(limit.name))?;
-        }
-        Ok(quota)
-    }
-
-    fn from_setting(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        Self::of(item)
-    }
-}
-
-/// Writes the set limits as on the command line.
-impl fmt::Display for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = self.limits().filter_map(|(limit, most)| Some((limit.name, most?)));
-        for (n, (name, most)) in set.enumerate() {
-            write!(f, "{}{name}={most}", if n == 0 { "" } else { " " })?;
-        }
-        Ok(())
+        let limits = item.attributes.get(LIMITS_ATTRIBUTE).map(Value::to_record).transpose();
+        limits.map(Option::unwrap_or_default).map_err(|error| item.corrupt(error))
     }
 }
 
@@ -179,8 +187,7 @@ impl Catalog {
     /// # Errors
     /// Errors of the table.
     pub async fn quota(&self, workspace: &Id) -> Result<Quota> {
-        let item = self.table.get(&key::quota(workspace)).await?;
-        item.as_ref().map(Quota::from_setting).transpose().map(Option::unwrap_or_default)
+        stored(self.table.get(&key::quota(workspace)).await?)
     }
 
     /// Changes the quota of a workspace. Services notice within 5 seconds.
@@ -194,18 +201,22 @@ impl Catalog {
     ) -> Result<Quota> {
         let key = key::quota(workspace);
         update(&*self.table, &key, Policy::of(&"the quota"), async |item| {
-            let known = item.as_ref().map(Quota::from_setting).transpose()?.unwrap_or_default();
-            let ver = item.as_ref().map_or(Ok(0), |item| item.int("ver"))?;
+            let known = stored(item)?;
             let mut wanted = known;
             change(&mut wanted)?;
             if wanted == known {
                 return Ok(Change::Leave(known));
             }
-            let item = Item::new(key.clone()).with("v", ITEM_VERSION).with("ver", ver + 1);
-            Ok(Change::Put(wanted.note(item), wanted))
+            Ok(Change::Put(wanted.note(Item::new(key.clone()).with("v", FORM)), wanted))
         })
         .await
     }
+}
+
+fn stored(item: Option<Item>) -> Result<Quota> {
+    let Some(item) = item else { return Ok(Quota::default()) };
+    item.check_version(FORM)?;
+    Quota::of(&item)
 }
 
 #[cfg(test)]
@@ -222,20 +233,19 @@ mod tests {
         for (number, limit) in (1..).zip(LIMITS) {
             quota.set(limit.name, Some(number)).unwrap();
         }
-        quota.set_pair("rows_per_day=none").unwrap();
-        assert_eq!(
-            quota.to_string(),
-            "requests_per_second=1 requests_per_day=2 rows_per_second=3 bytes_per_second=5 bytes_per_day=6"
-        );
-        let item = quota.note(Item::new(key::quota(&workspace)).with("v", ITEM_VERSION).with("ver", 3));
-        assert_eq!(Quota::from_setting(&item).unwrap(), quota);
+        quota.set("rows_per_day", None).unwrap();
+        let item = quota.note(Item::new(key::quota(&workspace)).with("v", FORM).with("ver", 3));
+        assert_eq!(stored(Some(item.clone())).unwrap(), quota);
         for (name, most) in [("rows", Some(1)), ("rows_per_day", Some(0)), ("rows_per_day", Some(u64::MAX))] {
             assert!(quota.set(name, most).is_err(), "{name} {most:?}");
         }
-        for pair in ["rows_per_day", "rows_per_day=", "rows_per_day=-1", "rows_per_day=1e3", "=1", ""] {
-            assert!(quota.set_pair(pair).is_err(), "{pair}");
+        let wrong: BTreeMap<String, Value> = [("rows_per_day".to_owned(), Value::from(-1))].into();
+        assert!(stored(Some(item.clone().with(LIMITS_ATTRIBUTE, wrong))).is_err());
+        assert!(stored(Some(item.with("v", 2))).is_err());
+        let read = |text: &str| serde_json::from_str::<Quota>(text).map(|quota| quota.most[3]);
+        assert_eq!(read(r#"{"rows_per_day":4.0}"#).unwrap(), Some(4));
+        for wrong in [r#"{"rows_per_day":1.5}"#, r#"{"rows_per_day":-1}"#, r#"{"rows":1}"#, "1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert!(Quota::from_setting(&item.clone().with("rows_per_day", -1)).is_err());
-        assert!(Quota::from_setting(&item.with("v", 2)).is_err());
     }
 }

@@ -240,7 +240,7 @@ async fn token_is_bound_by_its_limits(server: Server) {
         networks: Some(vec!["10.0.0.0/8".parse().unwrap()]),
         quota: {
             let mut quota = catalog::Quota::default();
-            quota.set_pair("rows_per_day=7").unwrap();
+            quota.set("rows_per_day", Some(7)).unwrap();
             quota
         },
     };

@@ -1,6 +1,6 @@
 //! Tokens over HTTP, and the identity of the caller.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension, Json,
@@ -8,14 +8,11 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::{
-    Service,
-    http::{quota_json, quota_of, quota_schema},
-};
+use catalog::{LimitValues, Quota, Service, http::quota_schema};
 use event::{Error, Kind, Right, Timestamp};
 use log::key::{EntityId, EntityKind, Scope};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Number, Value, json};
+use serde_json::{Value, json};
 use web::{
     About, Demand, Operation, Place, Problem, Refused, Routes, Whole, answer, content, in_path, json_object,
     openapi::{ObjectBuilder, RefOr, Response as Answered, Schema, Type},
@@ -61,7 +58,7 @@ struct Asked {
     rights: Option<Vec<String>>,
     kinds: Option<Vec<String>>,
     addresses: Option<Vec<String>>,
-    quota: Option<BTreeMap<String, Option<Number>>>,
+    quota: Option<LimitValues>,
     #[serde(default)]
     once: bool,
 }
@@ -220,7 +217,7 @@ pub fn record(record: &TokenRecord) -> Value {
     list("kinds", limits.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
     list("addresses", limits.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
     if !limits.quota.is_empty() {
-        value["quota"] = quota_json(&limits.quota);
+        value["quota"] = json!(limits.quota);
     }
     value
 }
@@ -247,7 +244,7 @@ impl Asked {
                 .addresses
                 .map(|all| all.iter().map(|text| text.parse()).collect::<Result<_, _>>())
                 .transpose()?,
-            quota: self.quota.as_ref().map(quota_of).transpose()?.unwrap_or_default(),
+            quota: self.quota.map(Quota::try_from).transpose()?.unwrap_or_default(),
         };
         let wrong = || {
             Error::invalid(format!(

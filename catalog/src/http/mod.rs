@@ -38,7 +38,7 @@ pub use entity::{created, instant, page, parent_kind};
 pub use erasure::erasure_json;
 pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
-pub use quota::{quota_json, quota_of, quota_schema};
+pub use quota::quota_schema;
 pub use retention::pinned_snapshots;
 pub use review::{
     answer_review_item, answered_json, asked_json, create_review, delete_review, given_json, judge,

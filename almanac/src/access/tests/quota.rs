@@ -107,7 +107,7 @@ async fn exhausted_quota_names_itself_and_reset_time(house: House) {
 
 async fn token_quota_applies_across_workspaces(house: House) {
     let mut quota = Quota::default();
-    quota.set_pair("requests_per_day=2").unwrap();
+    quota.set("requests_per_day", Some(2)).unwrap();
     let (narrow, wide) = (house.token("narrow", quota).await, house.token("wide", Quota::default()).await);
     assert_eq!(house.append(&narrow, "prod", 1).await.status, StatusCode::CREATED);
     assert_eq!(house.append(&narrow, "other", 1).await.status, StatusCode::CREATED);
