@@ -1,11 +1,16 @@
 //! MLflow's language of filters: comparisons joined by `AND`, such as `metrics.loss < 0.5 AND params."depth" = '6'`.
 
-use std::{cmp::Ordering, collections::BTreeSet};
+use std::{cmp::Ordering, collections::BTreeSet, fmt};
 
-use crate::{
-    answer::Answer,
-    tokens::{Token, tokens, wrong},
+use regex::Regex;
+use sqlparser::{
+    dialect::Dialect,
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
 };
+
+use crate::answer::{Answer, Failure};
 
 /// Maximum bytes of a filter or an order, and maximum number of comparisons or orders in it: each is tried on every run.
 const MAX_FILTER_BYTES: usize = 64 * 1024;
@@ -13,6 +18,38 @@ const MAX_COMPARISONS: usize = 100;
 
 /// Maximum letters of a pattern of LIKE and ILIKE.
 const MAX_PATTERN: usize = 1_000;
+
+/// Names as MLflow writes them: with slashes and dashes, or in double quotes or backticks.
+#[derive(Debug)]
+struct Names;
+
+impl Dialect for Names {
+    fn is_delimited_identifier_start(&self, letter: char) -> bool {
+        matches!(letter, '"' | '`')
+    }
+
+    fn is_identifier_start(&self, letter: char) -> bool {
+        letter.is_alphabetic() || letter == '_'
+    }
+
+    fn is_identifier_part(&self, letter: char) -> bool {
+        letter.is_alphanumeric() || "_-/:$".contains(letter)
+    }
+}
+
+/// Builds the failure of a wrong filter or order.
+fn wrong(why: impl fmt::Display) -> Failure {
+    Failure::invalid(format!("Invalid filter or order: {why}"))
+}
+
+impl From<ParserError> for Failure {
+    fn from(error: ParserError) -> Self {
+        match error {
+            ParserError::ParserError(why) | ParserError::TokenizerError(why) => wrong(why),
+            ParserError::RecursionLimitExceeded => wrong(error),
+        }
+    }
+}
 
 /// An item that a filter is tried on.
 pub(crate) trait Subject {
@@ -38,81 +75,37 @@ pub(crate) struct Attributes {
 }
 
 /// The subject of a comparison: metrics, params, tags, attributes or datasets, and the name there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Field {
     of: &'static str,
     name: String,
     is_number: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// Predicate of a comparison on the order of the value and what it is compared with.
+type Holds = fn(Option<Ordering>) -> bool;
+
+#[derive(Clone, Debug)]
 enum Test {
-    Number(Comparison, f64),
-    Text(Comparison, String),
+    Number(Holds, f64),
+    Text(Holds, String),
     Like(Pattern),
     In(BTreeSet<String>, bool),
     IsNull(bool),
 }
 
 /// The pattern of LIKE, or, in lower case, of ILIKE.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Pattern {
-    letters: Vec<char>,
+    pattern: Regex,
     keeps_case: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Equal,
-    Unequal,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-}
-
-impl Comparison {
-    fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "=" => Self::Equal,
-            "!=" => Self::Unequal,
-            "<" => Self::Less,
-            "<=" => Self::AtMost,
-            ">" => Self::Greater,
-            ">=" => Self::AtLeast,
-            _ => return None,
-        })
-    }
-
-    fn holds(self, order: Option<Ordering>) -> bool {
-        match self {
-            Self::Equal => order == Some(Ordering::Equal),
-            Self::Unequal => order != Some(Ordering::Equal),
-            Self::Less => order == Some(Ordering::Less),
-            Self::AtMost => order.is_some_and(Ordering::is_le),
-            Self::Greater => order == Some(Ordering::Greater),
-            Self::AtLeast => order.is_some_and(Ordering::is_ge),
-        }
-    }
-}
-
-impl Test {
-    /// Returns true if it holds for a text.
-    fn holds(&self, value: &str) -> bool {
-        match self {
-            Self::Text(comparison, text) => comparison.holds(Some(value.cmp(text))),
-            Self::Like(pattern) => pattern.matches(value),
-            Self::In(texts, is_in) => texts.contains(value) == *is_in,
-            Self::Number(..) | Self::IsNull(_) => false,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Filter(Vec<(Field, Test)>);
 
 /// A sort order of results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Order {
     field: Field,
     is_descending: bool,
@@ -128,13 +121,16 @@ pub(crate) enum Key {
 }
 
 impl Field {
-    fn parse(parts: &[String], known: &Attributes) -> Answer<Self> {
-        let (of, name) = match parts {
-            [name] => ("attributes", name.clone()),
-            [of, name @ ..] => (of.as_str(), name.join(".")),
-            [] => return Err(wrong("a name is missing")),
-        };
-        let of = match of {
+    fn parse(parser: &mut Parser<'_>, known: &Attributes) -> Answer<Self> {
+        let mut of = "attributes".to_owned();
+        let mut name = parser.parse_identifier()?.value;
+        if parser.consume_token(&Token::Period) {
+            of = std::mem::replace(&mut name, parser.parse_identifier()?.value);
+            while parser.consume_token(&Token::Period) {
+                name = format!("{name}.{}", parser.parse_identifier()?.value);
+            }
+        }
+        let of = match of.as_str() {
             "metrics" | "metric" => "metrics",
             "params" | "param" | "parameters" | "parameter" => "params",
             "tags" | "tag" => "tags",
@@ -142,7 +138,7 @@ impl Field {
             "datasets" | "dataset" if !known.datasets.is_empty() => "datasets",
             other => {
                 let datasets = if known.datasets.is_empty() { "" } else { ", datasets" };
-                return Err(wrong(&format!(
+                return Err(wrong(format!(
                     "`{other}` is none of metrics, params, tags{datasets} and attributes"
                 )));
             }
@@ -151,101 +147,86 @@ impl Field {
         let is_number = of == "metrics" || is_in(known.numbers);
         if of == "attributes" && !is_number && !is_in(known.texts) {
             let all = [known.numbers, known.texts].concat().join(", ");
-            return Err(wrong(&format!("`{name}` is no attribute; there are {all}")));
+            return Err(wrong(format!("`{name}` is no attribute; there are {all}")));
         }
         if of == "datasets" && !known.datasets.contains(&name.as_str()) {
             let all = known.datasets.join(", ");
-            return Err(wrong(&format!(
-                "`{name}` is nothing that datasets are searched by; there are {all}"
-            )));
+            return Err(wrong(format!("`{name}` is nothing that datasets are searched by; there are {all}")));
         }
         Ok(Self { of, name, is_number })
     }
 }
 
-/// Reads tokens one after the other.
-struct Reader<'a> {
-    tokens: std::iter::Peekable<std::slice::Iter<'a, Token>>,
-    text: &'a str,
+/// Begins to read a filter or an order, unless it is too long.
+fn parser(text: &str) -> Answer<Parser<'static>> {
+    match text.len() {
+        ..=MAX_FILTER_BYTES => Ok(Parser::new(&Names).try_with_sql(text)?),
+        bytes => Err(wrong(format!("it has {bytes} bytes; at most {MAX_FILTER_BYTES} are taken"))),
+    }
 }
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Answer<&'a Token> {
-        self.tokens.next().ok_or_else(|| wrong(&format!("`{}` ends too early", self.text)))
+fn is_at_end(parser: &Parser<'_>) -> bool {
+    parser.peek_token_ref().token == Token::EOF
+}
+
+fn comparison(parser: &mut Parser<'_>) -> Answer<Holds> {
+    let sign = parser.next_token();
+    Ok(match sign.token {
+        Token::Eq => |order| order == Some(Ordering::Equal),
+        Token::Neq => |order| order != Some(Ordering::Equal),
+        Token::Lt => |order| order == Some(Ordering::Less),
+        Token::LtEq => |order| order.is_some_and(Ordering::is_le),
+        Token::Gt => |order| order == Some(Ordering::Greater),
+        Token::GtEq => |order| order.is_some_and(Ordering::is_ge),
+        _ => parser.expected("a comparison", sign)?,
+    })
+}
+
+fn number(parser: &mut Parser<'_>) -> Answer<f64> {
+    let sign = if parser.consume_token(&Token::Minus) { -1.0 } else { 1.0 };
+    let number = parser.next_token();
+    match &number.token {
+        Token::Number(text, _) => text.parse().map(|number: f64| sign * number).map_err(wrong),
+        _ => Ok(parser.expected("a number", number)?),
+    }
+}
+
+impl Test {
+    fn parse(parser: &mut Parser<'_>, field: &Field) -> Answer<Self> {
+        if parser.parse_keyword(Keyword::IS) {
+            let is_null = !parser.parse_keyword(Keyword::NOT);
+            parser.expect_keyword(Keyword::NULL)?;
+            return Ok(Self::IsNull(is_null));
+        }
+        if field.is_number {
+            return Ok(Self::Number(comparison(parser)?, number(parser)?));
+        }
+        let is_not = parser.parse_keyword(Keyword::NOT);
+        if is_not || parser.peek_keyword(Keyword::IN) {
+            parser.expect_keyword(Keyword::IN)?;
+            let list = |parser: &mut Parser<'_>| parser.parse_comma_separated(Parser::parse_literal_string);
+            return Ok(Self::In(parser.parse_parenthesized(list)?.into_iter().collect(), !is_not));
+        }
+        if let Some(like) = parser.parse_one_of_keywords(&[Keyword::LIKE, Keyword::ILIKE]) {
+            let keeps_case = like == Keyword::LIKE;
+            return Ok(Self::Like(Pattern::new(&parser.parse_literal_string()?, keeps_case)?));
+        }
+        match parser.peek_token_ref().token {
+            Token::Lt | Token::LtEq | Token::Gt | Token::GtEq => Err(wrong(format!(
+                "texts such as `{}` are compared by =, !=, LIKE, ILIKE and IN",
+                field.name
+            ))),
+            _ => Ok(Self::Text(comparison(parser)?, parser.parse_literal_string()?)),
+        }
     }
 
-    fn takes(&mut self, keyword: &str) -> bool {
-        self.tokens.next_if(|token| token.is(keyword)).is_some()
-    }
-
-    fn word(&mut self) -> Answer<&'a [String]> {
-        match self.next()? {
-            Token::Word(parts) => Ok(parts),
-            other => Err(wrong(&format!("{other} is no name in `{}`", self.text))),
-        }
-    }
-
-    fn string(&mut self) -> Answer<String> {
-        match self.next()? {
-            Token::Text(text) => Ok(text.clone()),
-            // MLflow takes double quotes around values as well.
-            Token::Word(parts) if parts.len() == 1 => Ok(parts[0].clone()),
-            other => Err(wrong(&format!("{other} should be a text in quotes"))),
-        }
-    }
-
-    fn list(&mut self) -> Answer<BTreeSet<String>> {
-        if !self.next()?.is_sign("(") {
-            return Err(wrong("IN takes a list in parentheses"));
-        }
-        let mut all = BTreeSet::from([self.string()?]);
-        loop {
-            match self.next()? {
-                sign if sign.is_sign(",") => _ = all.insert(self.string()?),
-                sign if sign.is_sign(")") => return Ok(all),
-                other => return Err(wrong(&format!("{other} is neither a comma nor the end of a list"))),
-            }
-        }
-    }
-
-    fn test(&mut self, field: &Field) -> Answer<Test> {
-        if self.takes("IS") {
-            let is_null = !self.takes("NOT");
-            return match self.takes("NULL") {
-                true => Ok(Test::IsNull(is_null)),
-                false => Err(wrong("IS takes NULL or NOT NULL")),
-            };
-        }
-        let is_not = self.takes("NOT");
-        if self.takes("IN") {
-            return Ok(Test::In(self.list()?, !is_not));
-        }
-        if is_not {
-            return Err(wrong("NOT takes IN"));
-        }
-        for (keyword, keeps_case) in [("LIKE", true), ("ILIKE", false)] {
-            if self.takes(keyword) {
-                return Ok(Test::Like(Pattern::new(&self.string()?, keeps_case)?));
-            }
-        }
-        let comparison = match self.next()? {
-            Token::Sign(sign) => {
-                Comparison::parse(sign).ok_or_else(|| wrong(&format!("`{sign}` is no comparison")))?
-            }
-            other => return Err(wrong(&format!("{other} is no comparison"))),
-        };
-        if !field.is_number {
-            return match comparison {
-                Comparison::Equal | Comparison::Unequal => Ok(Test::Text(comparison, self.string()?)),
-                _ => Err(wrong(&format!(
-                    "texts such as `{}` are compared by =, !=, LIKE, ILIKE and IN",
-                    field.name
-                ))),
-            };
-        }
-        match self.next()? {
-            Token::Number(number) => Ok(Test::Number(comparison, *number)),
-            other => Err(wrong(&format!("{other} should be a number"))),
+    /// Returns true if it holds for a text.
+    fn holds(&self, value: &str) -> bool {
+        match self {
+            Self::Text(holds, text) => holds(Some(value.cmp(text))),
+            Self::Like(pattern) => pattern.matches(value),
+            Self::In(texts, is_in) => texts.contains(value) == *is_in,
+            Self::Number(..) | Self::IsNull(_) => false,
         }
     }
 }
@@ -253,99 +234,57 @@ impl<'a> Reader<'a> {
 impl Filter {
     /// Parses a filter of items with these attributes.
     pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
-        let tokens = tokens_of(text)?;
-        if tokens.is_empty() {
-            return Ok(Self::default());
-        }
-        let mut reader = Reader { tokens: tokens.iter().peekable(), text };
-        let mut all = Vec::new();
-        loop {
+        let (mut parser, mut all) = (parser(text)?, Vec::new());
+        while !is_at_end(&parser) || !all.is_empty() {
             if all.len() == MAX_COMPARISONS {
-                return Err(wrong(&format!(
+                return Err(wrong(format!(
                     "it has more than {MAX_COMPARISONS} comparisons; name several values by IN"
                 )));
             }
-            let field = Field::parse(reader.word()?, known)?;
-            let test = reader.test(&field)?;
+            let field = Field::parse(&mut parser, known)?;
+            let test = Test::parse(&mut parser, &field)?;
             all.push((field, test));
-            if reader.tokens.peek().is_none() {
-                return Ok(Self(all));
+            if is_at_end(&parser) {
+                break;
             }
-            if !reader.takes("AND") {
-                return Err(wrong(&format!("comparisons are joined by AND only: {text}")));
-            }
+            parser.expect_keyword(Keyword::AND)?;
         }
+        Ok(Self(all))
     }
 
     /// Returns true if all comparisons hold; if a name has several texts, each comparison for one of them.
     pub(crate) fn matches(&self, subject: &impl Subject) -> bool {
-        self.0.iter().all(|(field, test)| {
-            if field.is_number {
+        self.0.iter().all(|(field, test)| match test {
+            Test::Number(holds, number) => {
                 let value = subject.number(field.of, &field.name);
-                return match test {
-                    Test::IsNull(is_null) => value.is_none() == *is_null,
-                    Test::Number(comparison, number) => {
-                        value.is_some_and(|value| comparison.holds(value.partial_cmp(number)))
-                    }
-                    _ => false,
-                };
+                value.is_some_and(|value| holds(value.partial_cmp(number)))
             }
-            let values = subject.texts(field.of, &field.name);
-            match test {
-                Test::IsNull(is_null) => values.is_empty() == *is_null,
-                test => values.iter().any(|value| test.holds(value)),
+            Test::IsNull(is_null) if field.is_number => {
+                subject.number(field.of, &field.name).is_none() == *is_null
             }
+            Test::IsNull(is_null) => subject.texts(field.of, &field.name).is_empty() == *is_null,
+            test => subject.texts(field.of, &field.name).iter().any(|value| test.holds(value)),
         })
     }
 }
 
-/// Splits a filter or an order into tokens, unless it is too long.
-fn tokens_of(text: &str) -> Answer<Vec<Token>> {
-    match text.len() {
-        ..=MAX_FILTER_BYTES => tokens(text),
-        bytes => Err(wrong(&format!("it has {bytes} bytes; at most {MAX_FILTER_BYTES} are taken"))),
-    }
-}
-
 impl Pattern {
+    /// Reads a pattern, in which `%` stands for any letters and `_` for one.
     fn new(text: &str, keeps_case: bool) -> Answer<Self> {
-        let letters: Vec<char> = match keeps_case {
-            true => text.chars().collect(),
-            false => text.to_lowercase().chars().collect(),
-        };
-        match letters.len() {
-            ..=MAX_PATTERN => Ok(Self { letters, keeps_case }),
-            long => Err(wrong(&format!("a pattern has {long} letters; at most {MAX_PATTERN} are taken"))),
+        let text = if keeps_case { text.to_owned() } else { text.to_lowercase() };
+        let letters = text.chars().count();
+        if letters > MAX_PATTERN {
+            return Err(wrong(format!("a pattern has {letters} letters; at most {MAX_PATTERN} are taken")));
         }
+        let pattern = regex::escape(&text).replace('%', ".*").replace('_', ".");
+        Ok(Self { pattern: Regex::new(&format!("(?s)^{pattern}$")).map_err(wrong)?, keeps_case })
     }
 
-    /// Returns true if a text matches the pattern, in which `%` stands for any letters and `_` for one.
     fn matches(&self, text: &str) -> bool {
-        let pattern = &self.letters;
-        let text: Vec<char> = match self.keeps_case {
-            true => text.chars().collect(),
-            false => text.to_lowercase().chars().collect(),
-        };
-        let (mut at, mut of) = (0, 0);
-        // The place of the last `%`, and the end of the text that it has consumed.
-        let mut wild = None;
-        while at < text.len() {
-            match pattern.get(of) {
-                Some('%') => {
-                    wild = Some((of, at));
-                    of += 1;
-                }
-                Some(letter) if *letter == '_' || *letter == text[at] => (at, of) = (at + 1, of + 1),
-                _ => match wild {
-                    Some((percent, taken)) => {
-                        wild = Some((percent, taken + 1));
-                        (at, of) = (taken + 1, percent + 1);
-                    }
-                    None => return false,
-                },
-            }
+        match self.keeps_case {
+            true => self.pattern.is_match(text),
+            false => self.pattern.is_match(&text.to_lowercase()),
         }
-        pattern[of..].iter().all(|letter| *letter == '%')
     }
 }
 
@@ -354,27 +293,21 @@ impl Order {
     pub(crate) fn parse_all(texts: &[&str], known: &Attributes) -> Answer<Vec<Self>> {
         match texts.len() {
             ..=MAX_COMPARISONS => texts.iter().map(|text| Self::parse(text, known)).collect(),
-            many => Err(wrong(&format!("there are {many} orders; at most {MAX_COMPARISONS} are taken"))),
+            many => Err(wrong(format!("there are {many} orders; at most {MAX_COMPARISONS} are taken"))),
         }
     }
 
     fn parse(text: &str, known: &Attributes) -> Answer<Self> {
-        let tokens = tokens_of(text)?;
-        let mut reader = Reader { tokens: tokens.iter().peekable(), text };
-        let field = Field::parse(reader.word()?, known)?;
+        let mut parser = parser(text)?;
+        let field = Field::parse(&mut parser, known)?;
         if field.of == "datasets" {
-            return Err(wrong(&format!(
+            return Err(wrong(format!(
                 "`{text}`: there may be several datasets, so nothing is sorted by them"
             )));
         }
-        let is_descending = reader.takes("DESC");
-        if !is_descending {
-            reader.takes("ASC");
-        }
-        match reader.tokens.next() {
-            None => Ok(Self { field, is_descending }),
-            Some(other) => Err(wrong(&format!("{other} in `{text}` is neither ASC nor DESC"))),
-        }
+        let direction = parser.parse_one_of_keywords(&[Keyword::ASC, Keyword::DESC]);
+        parser.expect_token(&Token::EOF)?;
+        Ok(Self { field, is_descending: direction == Some(Keyword::DESC) })
     }
 
     /// Compares two items by several orders.
@@ -523,10 +456,14 @@ mod tests {
         let without = Filter::parse("dataset.name = 'x'", &Attributes { datasets: &[], ..KNOWN });
         let none = "Invalid filter or order: `dataset` is none of metrics, params, tags and attributes";
         assert_eq!(without.unwrap_err().message, none);
-        assert_eq!(told("metrics.loss > >"), "Invalid filter or order: `>` should be a number");
-        assert_eq!(told("metrics.loss = a.b"), "Invalid filter or order: `a.b` should be a number");
-        assert_eq!(told("params.depth = 6"), "Invalid filter or order: `6` should be a text in quotes");
-        assert_eq!(told("'x' = 1"), "Invalid filter or order: 'x' is no name in `'x' = 1`");
+        for (filter, expected) in [
+            ("metrics.loss > >", "Expected: a number, found: > at Line: 1, Column: 16"),
+            ("metrics.loss = a.b", "Expected: a number, found: a at Line: 1, Column: 16"),
+            ("params.depth = 6", "Expected: literal string, found: 6 at Line: 1, Column: 16"),
+            ("'x' = 1", "`x` is no attribute; there are start_time, status"),
+        ] {
+            assert_eq!(told(filter), format!("Invalid filter or order: {expected}"));
+        }
         for order in ["metrics.loss SIDEWAYS", "foo", "attributes.foo DESC", "loss.x ASC", "dataset.name"] {
             let refused = Order::parse(order, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{order}");

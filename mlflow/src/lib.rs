@@ -24,7 +24,6 @@ mod notes;
 mod registry;
 mod runs;
 mod search;
-mod tokens;
 
 pub use artifacts::{NO_ARTIFACTS, artifact_folder, artifact_root};
 pub use door::{as_mlflow, routes};
