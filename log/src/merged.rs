@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use event::{Column, Columns, Error, ErrorKind, Kind, Result, Timestamp, Values, columns::Strings};
+use event::{Column, Columns, Error, Kind, Result, Timestamp, Values, columns::Strings};
 use segment::ColumnKind;
 use table::{Condition, Item, Write};
 
@@ -178,7 +178,7 @@ pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::b
     is_dated.then(|| crate::content::batch(&crate::content::digest(log.kind, columns, &days)))
 }
 
-/// A merged item that is written again without some keys.
+/// An item of a log that is written again without some keys.
 #[derive(Debug)]
 pub struct Erased {
     /// The write, which demands that nobody else has written the item since it was read.
@@ -189,19 +189,21 @@ pub struct Erased {
     pub rows: u64,
 }
 
-/// Returns a merged item without some keys, and with `true` beside them also without scores, labels and values of their
-/// events; `None` if none of its events had one. It counts rows in the segments behind `counted`: earlier ones still have
-/// items of their own, in which they are counted.
+/// Returns an item, merged or a segment's own, without some keys, and with `true` beside them also without scores, labels and
+/// values of their events; `None` if none of its events had one. It counts rows in the segments behind `counted`: earlier ones
+/// still have items of their own, in which they are counted.
 ///
 /// # Errors
 /// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.
 pub fn erase(
-    item: &Item,
+    item: Item,
     (surrogates, with_values): (&Surrogates, bool),
     counted: u64,
 ) -> Result<Option<Erased>> {
     let (mut rows, mut is_changed) = (0, false);
-    let mut segments = split(item)?;
+    let (key, condition, is_merged) = (item.key.clone(), unchanged(&item), span(&item).is_some());
+    let ver = item.attributes.get(VER).map_or(Ok(0), |_| item.int(VER))?;
+    let mut segments = if is_merged { split(&item)? } else { vec![Segment::from_item(item)?] };
     for segment in &mut segments {
         if let Some((erased, count)) = erased::erase(segment, surrogates, with_values)? {
             rows += if segment.seq > counted { count } else { 0 };
@@ -212,16 +214,13 @@ pub fn erase(
     if !is_changed {
         return Ok(None);
     }
-    let ver = item.attributes.get(VER).map_or(Ok(0), |_| item.int(VER))?;
-    let merged = merge(&segments).map(|merged| merged.with(VER, ver + 1));
-    let merged = merged.filter(|merged| merged.size() <= table::item::MAX_ITEM_BYTES).ok_or_else(|| {
-        Error::new(
-            ErrorKind::TooLarge,
-            format!("merged item {}: without the keys no item can hold it", item.key),
-        )
-    })?;
-    let bytes = merged.size();
-    Ok(Some(Erased { write: Write::Put(merged, unchanged(item)), bytes, rows }))
+    let erased = if is_merged { merge(&segments) } else { segments.first().map(Segment::to_item) };
+    let erased = erased.map(|erased| erased.with(VER, ver + 1));
+    let fits = |erased: &Item| erased.size() <= table::item::MAX_ITEM_BYTES;
+    let erased = erased
+        .filter(fits)
+        .ok_or_else(|| Error::too_large(format!("segment {key}: without the keys no item can hold it")))?;
+    Ok(Some(Erased { bytes: erased.size(), write: Write::Put(erased, condition), rows }))
 }
 
 /// The condition that an item of a log, merged or a segment's own, is there as it was read.

@@ -152,7 +152,7 @@ impl Projector {
                 alert::run(shared),
                 deliver::run(shared),
                 digest::run(shared),
-                erase::run::run(shared),
+                erase::run(shared),
                 executor::run(shared),
                 unmatched::run(shared),
             )

@@ -1,22 +1,21 @@
 //! An erasure as it stands in the table: what is erased, how far it is, and what came of it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, ops::Not};
 
-use event::{Day, Id, Result, Timestamp};
+use event::{Day, Error, Id, Result, Timestamp};
 use log::{erased::Surrogates, key};
-use table::{Condition, Item, Write, item::Value};
+use serde::{Deserialize, Serialize};
+use table::{Condition, Item, Write};
 
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
+/// Form of the item.
+const FORM: i64 = 1;
 
 /// The most names of segments that an erasure tells which it could not read.
 pub const MAX_UNREADABLE: usize = 100;
 
 /// How far an erasure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ErasurePhase {
     /// Until every service refuses its keys.
     Waiting,
@@ -60,7 +59,8 @@ impl ErasurePhase {
 }
 
 /// Some logs of a day that have keys which are still to be erased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct LeftOfErasure {
     /// The day.
     pub day: Day,
@@ -69,7 +69,7 @@ pub struct LeftOfErasure {
 }
 
 /// An erasure of keys of a workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erasure {
     /// Grows by one with each write.
     pub ver: i64,
@@ -86,16 +86,22 @@ pub struct Erasure {
     /// How far it is.
     pub phase: ErasurePhase,
     /// The keys, each with its surrogate once that is drawn, else an empty text. None, when nothing else has the keys any more.
+    #[serde(rename = "erases", default, skip_serializing_if = "Surrogates::is_empty")]
     pub keys: Surrogates,
     /// Whether it takes scores, labels and values as well.
+    #[serde(rename = "values", default, skip_serializing_if = "Not::not")]
     pub with_values: bool,
     /// How many keys it is of.
+    #[serde(rename = "keys")]
     pub count: u64,
     /// The surrogates, once nothing has the keys any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub surrogates: Vec<String>,
     /// What is still to be written again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub left: BTreeSet<LeftOfErasure>,
     /// The days that had one of the keys, until nothing has them any more.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub touched: BTreeSet<Day>,
     /// Days of which events were written again.
     pub days: u64,
@@ -110,6 +116,7 @@ pub struct Erasure {
     /// The version of the projections that is folded of what was written again.
     pub version: Option<u32>,
     /// When it was done.
+    #[serde(rename = "cleared_at")]
     pub ended_at: Option<Timestamp>,
 }
 
@@ -157,46 +164,18 @@ impl Erasure {
     }
 
     fn to_item(&self, ver: i64) -> Item {
-        let texts = |texts: &[String]| Value::L(texts.iter().map(|text| text.as_str().into()).collect());
-        let item = Item::new(key::erasure(&self.workspace, &self.id))
-            .with("v", ITEM_VERSION)
-            .with("ver", ver)
-            .with("beats", self.beats)
-            .with("reason", self.reason.as_str())
-            .with("begun_at", self.begun_at.micros())
-            .with("keys", self.count as i64)
-            .with("phase", self.phase.name());
-        let item = if self.with_values { item.with(VALUES, Value::Bool(true)) } else { item };
-        let item = match self.phase {
+        let mut item =
+            Item::record(key::erasure(&self.workspace, &self.id), FORM, &Self { ver, ..self.clone() });
+        OF_KEY.map(|name| item.attributes.remove(name));
+        if self.phase.is_open() {
+            // Told all at once, so that the audit log has two records of it: that it was begun, and its result.
+            let found = FOUND.into_iter().filter_map(|name| item.attributes.remove_entry(name));
+            let found = table::item::Value::M(found.collect());
+            item = item.with(PROGRESS, found);
+        }
+        match self.phase {
             ErasurePhase::Done => item,
             _ => item.with("GSI1PK", key::OPEN_ERASURES).with("GSI1SK", self.id.as_str()),
-        };
-        let counts = COUNTS.map(|(name, of)| (name.to_owned(), Value::from(of(self) as i64)));
-        let mut found = BTreeMap::from(counts);
-        found.insert("unreadable".to_owned(), texts(&self.unreadable));
-        if let Some(version) = self.version {
-            found.insert("version".to_owned(), i64::from(version).into());
-        }
-        let item = match self.phase.is_open() {
-            true => {
-                let keys =
-                    self.keys.iter().map(|(key, surrogate)| (key.clone(), Value::from(surrogate.as_str())));
-                let left = self.left.iter().map(|left| Value::from(left.to_string())).collect();
-                let touched = self.touched.iter().map(|day| Value::from(day.to_string())).collect();
-                let item = item.with("erases", keys.collect::<BTreeMap<_, _>>()).with("left", Value::L(left));
-                let item = item.with("touched", Value::L(touched));
-                item.with(PROGRESS, found)
-            }
-            // All at once, so that the audit log has two records of it: that it was begun, and what came of it.
-            false => found
-                .into_iter()
-                .fold(item.with("surrogates", texts(&self.surrogates)), |item, (name, value)| {
-                    item.with(&name, value)
-                }),
-        };
-        match self.ended_at {
-            Some(at) => item.with("cleared_at", at.micros()),
-            None => item,
         }
     }
 
@@ -205,115 +184,47 @@ impl Erasure {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
         let (workspace, id) =
             key::parse_erasure(&item.key).ok_or_else(|| item.corrupt("its key is not one of an erasure"))?;
-        let wrong = |name: &str| item.corrupt(format_args!("`{name}` is not what an erasure has"));
-        let phase = item.text("phase")?;
-        let phase =
-            ErasurePhase::ALL.into_iter().find(|one| one.name() == phase).ok_or_else(|| wrong("phase"))?;
-        let found = match phase.is_open() {
-            true => item.map(PROGRESS)?,
-            false => &item.attributes,
-        };
-        let text = |value: &Value| match value {
-            Value::S(text) => Some(text.clone()),
-            _ => None,
-        };
-        let texts = |name: &str, value: Option<&Value>| match value {
-            Some(Value::L(all)) => {
-                all.iter().map(text).collect::<Option<Vec<_>>>().ok_or_else(|| wrong(name))
-            }
-            None => Ok(Vec::new()),
-            _ => Err(wrong(name)),
-        };
-        let count = |name: &str| match found.get(name) {
-            Some(Value::N(number)) => {
-                number.as_i64().and_then(|number| u64::try_from(number).ok()).ok_or_else(|| wrong(name))
-            }
-            _ => Err(wrong(name)),
-        };
-        let mut keys = Surrogates::new();
-        let (mut left, mut touched) = (BTreeSet::new(), BTreeSet::new());
-        if phase.is_open() {
-            for (key, surrogate) in item.map("erases")? {
-                keys.insert(key.clone(), text(surrogate).ok_or_else(|| wrong("erases"))?);
-            }
-            let of = |name| texts(name, item.attributes.get(name));
-            left = parsed(&of("left")?, LeftOfErasure::parse).ok_or_else(|| wrong("left"))?;
-            touched = parsed(&of("touched")?, |day| day.parse().ok()).ok_or_else(|| wrong("touched"))?;
+        let mut item = item.clone();
+        if item.attributes.contains_key(PROGRESS) {
+            let found = item.map(PROGRESS)?.clone();
+            item.attributes.extend(found);
         }
-        let version = found.contains_key("version").then(|| count("version")).transpose()?;
-        let ended_at = item.attributes.contains_key("cleared_at").then(|| time(item, "cleared_at"));
-        Ok(Self {
-            ver: item.int("ver")?,
-            beats: item.int("beats")?,
-            workspace,
-            id,
-            reason: item.text("reason")?.to_owned(),
-            begun_at: time(item, "begun_at")?,
-            phase,
-            keys,
-            with_values: item.attributes.contains_key(VALUES),
-            count: u64::try_from(item.int("keys")?).map_err(|_| wrong("keys"))?,
-            surrogates: texts("surrogates", item.attributes.get("surrogates"))?,
-            left,
-            touched,
-            days: count("days")?,
-            segments: count("segments")?,
-            rows: count("rows")?,
-            items: count("items")?,
-            unreadable: texts("unreadable", found.get("unreadable"))?,
-            version: version
-                .map(|version| u32::try_from(version).map_err(|_| wrong("version")))
-                .transpose()?,
-            ended_at: ended_at.transpose()?,
-        })
+        let of_key = OF_KEY.into_iter().zip([workspace, id]);
+        of_key.fold(item, |item, (name, id)| item.with(name, id.as_str())).to_record(FORM)
     }
 }
 
-/// The attribute that says that values are erased as well.
-const VALUES: &str = "values";
+/// Fields that the key of the item tells.
+const OF_KEY: [&str; 2] = ["workspace", "id"];
 
-/// The attribute that holds what an open erasure has found. It is not told in the audit log before the end.
+/// The attribute that holds what an open erasure has found, and the fields there. It is not told in the audit log before the end.
 const PROGRESS: &str = "progress";
-
-/// What is counted, by the names of attributes.
-type Count = fn(&Erasure) -> u64;
-const COUNTS: [(&str, Count); 4] = [
-    ("days", |erasure| erasure.days),
-    ("segments", |erasure| erasure.segments),
-    ("rows", |erasure| erasure.rows),
-    ("items", |erasure| erasure.items),
-];
-
-/// What texts say, each by itself; `None`, when one of them says nothing.
-fn parsed<T: Ord>(texts: &[String], parse: impl Fn(&str) -> Option<T>) -> Option<BTreeSet<T>> {
-    texts.iter().map(|text| parse(text)).collect()
-}
-
-fn time(item: &Item, name: &str) -> Result<Timestamp> {
-    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-}
+const FOUND: [&str; 6] = ["days", "segments", "rows", "items", "unreadable", "version"];
 
 /// The letters behind a day of which the unmatched outcomes are left.
 const UNMATCHED: &str = "/w";
 
-impl LeftOfErasure {
-    fn parse(text: &str) -> Option<Self> {
+impl TryFrom<String> for LeftOfErasure {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
         let day = text.strip_suffix(UNMATCHED);
-        Some(Self { is_unmatched: day.is_some(), day: day.unwrap_or(text).parse().ok()? })
+        Ok(Self { is_unmatched: day.is_some(), day: day.unwrap_or(&text).parse()? })
     }
 }
 
-impl fmt::Display for LeftOfErasure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.day, if self.is_unmatched { UNMATCHED } else { "" })
+impl From<LeftOfErasure> for String {
+    fn from(left: LeftOfErasure) -> Self {
+        format!("{}{}", left.day, if left.is_unmatched { UNMATCHED } else { "" })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use table::item::Value;
+
     use super::*;
 
     #[test]
@@ -349,11 +260,11 @@ mod tests {
             let told = format!("{:?}", erasure.to_item(1));
             assert_eq!(told.contains("loan-17"), phase.is_open(), "{told}");
             assert_eq!(told.contains("GSI1PK"), phase != ErasurePhase::Done);
-            assert_eq!(told.contains(VALUES), erasure.with_values, "{told}");
+            assert_eq!(told.contains("values"), erasure.with_values, "{told}");
         }
         let with_values = Erasure::new(&workspace, (&["b".into()], true), "letter 9", Timestamp::default());
         assert_eq!(read(&with_values), with_values);
-        assert_eq!(with_values.to_item(1).attributes.get(VALUES), Some(&Value::Bool(true)));
+        assert_eq!(with_values.to_item(1).attributes.get("values"), Some(&Value::Bool(true)));
         let item = erasure.to_item(1);
         for (name, value) in
             [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 2.into())]

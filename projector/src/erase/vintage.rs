@@ -3,39 +3,40 @@
 use std::collections::BTreeSet;
 
 use catalog::Definitions;
-use event::{Day, Error, Id, Kind, Result};
+use event::{Day, Error, Id, Result};
 use log::{
     active,
     erased::Turn,
-    evaluated, expired, key,
+    evaluated, expired,
     rollup_vintage::{self, RollupVintage},
-    scan,
-    segment_item::ERASED,
     vintage::{self, Vintage},
 };
-use table::{Query, Table, query_all};
+use table::Table;
 
 use crate::{
     WorkspaceDay,
     dlq::{self, Refused, Skipped, within},
     evaluate::SKIPPED,
-    vintages::{JUDGED, fold_of, folded},
+    vintages::{fold_of, folded},
 };
 
-/// Makes the evaluations of all days again that have events of erased keys, unless their events are gone.
+/// Makes the evaluations of some days again, unless their events are gone.
 ///
 /// # Errors
 /// `Corrupt`, when one cannot be made again, since a segment cannot be read; those of the table. It may be called again.
-pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id) -> Result<()> {
+pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &BTreeSet<Day>) -> Result<()> {
     // Before any event is read.
     let turn = Turn::load(table, workspace).await?;
     let definitions = Definitions::load(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
-    for day in erased_days(table, workspace, JUDGED).await? {
-        let Some(vintages) = vintage::between(table, workspace, day, day).await?.remove(&day) else {
+    for day in days {
+        if expired::load(table, workspace, *day).await?.is_some() {
+            continue;
+        }
+        let Some(vintages) = vintage::between(table, workspace, *day, *day).await?.remove(day) else {
             continue;
         };
-        let day = WorkspaceDay { workspace: workspace.clone(), day };
+        let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
         let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
         for (hours, vintage) in vintages {
             let made = made(table, &day, (&vintage, &definitions), &skipped).await?;
@@ -48,20 +49,23 @@ pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id) -> Resu
     Ok(())
 }
 
-/// Makes the rollups of all days again that have events of erased keys, unless their events are gone: tags and features went with the keys.
+/// Makes the rollups of some days again, unless their events are gone: tags and features went with the keys.
 ///
 /// # Errors
 /// As [`evaluations_again`].
-pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id) -> Result<()> {
+pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTreeSet<Day>) -> Result<()> {
     // Before any event is read.
     let turn = Turn::load(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
-    for day in erased_days(table, workspace, &Kind::STORED).await? {
-        let Some(mut vintages) = rollup_vintage::between(table, workspace, day, day).await?.remove(&day)
+    for day in days {
+        if expired::load(table, workspace, *day).await?.is_some() {
+            continue;
+        }
+        let Some(mut vintages) = rollup_vintage::between(table, workspace, *day, *day).await?.remove(day)
         else {
             continue;
         };
-        let day = WorkspaceDay { workspace: workspace.clone(), day };
+        let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
         let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
         // As it was, and as it is made again.
         let mut before: Option<(RollupVintage, RollupVintage)> = None;
@@ -100,32 +104,6 @@ async fn rolled_up(
             }
         }
     }
-}
-
-/// The days that have events of erased keys, and that have their events.
-async fn erased_days(table: &dyn Table, workspace: &Id, kinds: &[Kind]) -> Result<BTreeSet<Day>> {
-    let heads = scan::heads(table, workspace).await?.into_iter().map(|head| head.log);
-    let mut days: BTreeSet<Day> = heads.filter(|log| kinds.contains(&log.kind)).map(|log| log.day).collect();
-    for day in days.clone() {
-        if !has_erased(table, workspace, day, kinds).await?
-            || expired::load(table, workspace, day).await?.is_some()
-        {
-            days.remove(&day);
-        }
-    }
-    Ok(days)
-}
-
-/// Whether events of a day have keys that were erased.
-async fn has_erased(table: &dyn Table, workspace: &Id, day: Day, kinds: &[Kind]) -> Result<bool> {
-    for kind in kinds {
-        let segments = Query::table(key::segments_of_kind(workspace, day, *kind)).only(&["v", ERASED]);
-        let segments = query_all(table, segments).await?;
-        if segments.iter().any(|item| item.attributes.contains_key(ERASED)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// A vintage of the events as they are now. What an operator has skipped since, because it cannot be read, it says that it leaves out.

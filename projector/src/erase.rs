@@ -3,29 +3,30 @@
 //! An erasure goes from phase to phase, each of which is written down under the condition that nobody else was quicker. So it may be broken
 //! off anywhere and carried out further by anybody:
 //! 1. *Waiting*: no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
-//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys (`look.rs`). Now the lanes are known, and
+//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys (`segments::look`). Now the lanes are known, and
 //!    surrogates are drawn.
-//! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`rewrite.rs`). A transaction holds segments and how far the
+//! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`segments::rewrite`). A transaction holds segments and how far the
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
 //! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
 //!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Rollups at
 //!    ages of their days are made again, and where values went as well, evaluations at ages (`vintage.rs`).
 //! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
 
-mod look;
-mod rewrite;
-pub(crate) mod run;
+mod segments;
 mod vintage;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use catalog::{Catalog, ERASURE_WAIT_SECONDS, Erasure, ErasurePhase};
-use event::{Clock, Error, ErrorKind, Id, Result, surrogate::surrogate_of};
-use log::active;
+use event::{Clock, Error, ErrorKind, Id, Result};
+use log::{active, key::OfWorkspace};
 use table::{Policy, Table};
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use crate::rebuild::{self, rebuild_touched};
+use crate::{
+    rebuild::{self, rebuild_touched},
+    shared::Shared,
+};
 
 /// How often somebody who carries out an erasure shows that.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
@@ -123,14 +124,7 @@ impl Carrying<'_> {
                 self.catalog.move_erasure(&mut erasure, Vec::new()).await.map(drop)
             }
             ErasurePhase::Looking => {
-                let found = look::look(self.table, &erasure).await?;
-                for (key, surrogate) in &mut erasure.keys {
-                    *surrogate = surrogate_of(key, &found.lanes);
-                }
-                erasure.days = found.days();
-                erasure.touched = found.left.iter().map(|left| left.day).collect();
-                erasure.left = found.left;
-                erasure.unreadable = found.unreadable;
+                segments::look(self.table, &mut erasure).await?;
                 erasure.phase = ErasurePhase::Rewriting;
                 self.catalog.turn_erasure(&mut erasure, true).await.map(drop)
             }
@@ -145,7 +139,7 @@ impl Carrying<'_> {
         // Unmatched outcomes first, then what they may judge.
         let next = erasure.left.iter().max_by_key(|left| (left.is_unmatched, left.day)).copied();
         if let Some(left) = next {
-            return Box::pin(rewrite::rewrite(self.table, self.catalog, &mut erasure, left)).await;
+            return Box::pin(segments::rewrite(self.table, self.catalog, &mut erasure, left)).await;
         }
         erasure.items +=
             self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys, erasure.with_values).await?;
@@ -170,10 +164,11 @@ impl Carrying<'_> {
         }
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
+            let (workspace, days) = (&erasure.workspace, &erasure.touched);
             if erasure.with_values {
-                Box::pin(vintage::evaluations_again(self.table, &erasure.workspace)).await?;
+                Box::pin(vintage::evaluations_again(self.table, workspace, days)).await?;
             }
-            Box::pin(vintage::rollups_again(self.table, &erasure.workspace)).await?;
+            Box::pin(vintage::rollups_again(self.table, workspace, days)).await?;
         }
         erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
         erasure.touched.clear();
@@ -204,6 +199,74 @@ async fn patiently<F: Future<Output = Result<()>>>(mut forget: impl FnMut() -> F
     }
 }
 
+/// Time between two searches for such erasures.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Time without a sign after which an erasure counts as abandoned.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Last seen state of an erasure, and the instant since which it is unchanged.
+type Seen = BTreeMap<(Id, Id), ((i64, i64), Instant)>;
+
+/// Carries out the erasures that no process carries out, forever: those requested over HTTP, and those whose process died. The one
+/// worker that sweeps does it, one at a time.
+pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
+    let mut look = interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen = Seen::new();
+    loop {
+        look.tick().await;
+        if !shared.has_sweep_lease() {
+            continue;
+        }
+        match once(shared, &mut seen).await {
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "the table is not available; keys are erased later");
+            }
+            done => done?,
+        }
+    }
+}
+
+async fn once(shared: &Arc<Shared>, seen: &mut Seen) -> Result<()> {
+    let open = shared.catalog.open_erasures().await?;
+    seen.retain(|known, _| open.contains(known));
+    for (workspace, id) in open {
+        let erasure = match shared.catalog.erasure(&workspace, &id).await {
+            // It was deleted with its workspace during the search.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        if is_idle(&erasure, seen) {
+            // On the heap: a rebuild inside the loops of a worker is more than its stack may hold.
+            let erasing = Box::pin(shared.erase(&workspace, &id));
+            shared.noted(&workspace, OfWorkspace::Erasure, erasing).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether no process carries out an erasure: it was never begun, or has stood still for long.
+fn is_idle(erasure: &Erasure, seen: &mut Seen) -> bool {
+    let now = Instant::now();
+    let (ver, beats) = (erasure.ver, erasure.beats);
+    let known = seen.entry((erasure.workspace.clone(), erasure.id.clone())).or_insert(((ver, beats), now));
+    if known.0 != (ver, beats) {
+        *known = ((ver, beats), now);
+    }
+    erasure.phase != ErasurePhase::Done && (beats == 0 && ver == 1 || known.1.elapsed() >= IDLE)
+}
+
+impl Shared {
+    async fn erase(&self, workspace: &Id, id: &Id) -> Result<()> {
+        let pace = Pace::new(self.options.clock.clone());
+        let erased = carry_out(&self.table, (workspace, id), &pace, &|_| ()).await?;
+        let (rows, segments) = (erased.rows, erased.segments);
+        tracing::info!(%workspace, erasure = %id, rows, segments, "erased keys");
+        Ok(())
+    }
+}
+
 /// Whether an error says that a segment itself cannot be read, and not that the table cannot be asked.
 fn is_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Corrupt
@@ -211,8 +274,6 @@ fn is_unreadable(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
