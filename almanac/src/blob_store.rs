@@ -815,7 +815,7 @@ mod tests {
         let [store, _] = both(&folder);
         let lock = store.lock("lake sync").unwrap();
         let refused = store.lock("lake sync").unwrap_err().to_string();
-        assert!(refused.contains("another `almanac lake sync` works in"), "{refused}");
+        assert!(refused.contains("another `almanac admin lake sync` works in"), "{refused}");
         fs::write(folder.path().join("new/store/.draft-1"), "half").unwrap();
         store.put("a", &b"whole"[..]).await.unwrap();
         drop(lock);

@@ -1,4 +1,4 @@
-//! `almanac compact`: merges the small segments of days that are over, now.
+//! `almanac admin compact`: merges the small segments of days that are over, now.
 
 use std::{sync::Mutex, time::Duration};
 

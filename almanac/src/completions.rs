@@ -1,4 +1,4 @@
-//! `almanac completions`: scripts for shells that complete commands, options and their values.
+//! `almanac admin completions`: scripts for shells that complete commands, options and their values.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};

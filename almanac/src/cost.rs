@@ -1,4 +1,4 @@
-//! `almanac cost`: the size of the items of a workspace, and the price of keeping them on DynamoDB.
+//! `almanac admin cost`: the size of the items of a workspace, and the price of keeping them on DynamoDB.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const ITEM_OVERHEAD: usize = 100;
 const GIGABYTE_MONTH: f64 = 0.45;
 
 #[derive(Debug, Args)]
-#[command(after_help = "  almanac cost -w flights/nyc
+#[command(after_help = "  almanac admin cost -w flights/nyc
 
 All items of the workspace are read (of a table on DynamoDB, all items of the table).")]
 pub(crate) struct CostArgs {

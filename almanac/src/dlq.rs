@@ -1,4 +1,4 @@
-//! `almanac dlq`: segments that a projection refused, and commands to handle them.
+//! `almanac admin dead-letters`: segments that a projection refused, and commands to handle them.
 
 use std::fmt::Display;
 
@@ -80,7 +80,7 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
         },
         DlqCommand::Skip(letter) => {
             if !matches!(named(&catalog, &letter).await?, Named::Segment) {
-                let message = "only a segment can be skipped; `almanac dlq retry` writes a projection again";
+                let message = "only a segment can be skipped; `almanac admin dead-letters retry` writes a projection again";
                 return Err(Error::invalid(message).into());
             }
             let letter = find(&*table, &catalog, &letter).await?;

@@ -1,4 +1,4 @@
-//! `almanac erase`: erases keys of events from a workspace.
+//! `almanac admin erase`: erases keys of events from a workspace.
 
 use std::{
     io::{self, Read},

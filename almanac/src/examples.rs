@@ -31,8 +31,9 @@ fn examples() -> impl Iterator<Item = (Vec<&'static str>, String)> {
 
 fn add(command: Command, words: &[&str], example: &str) -> Command {
     let Some((first, rest)) = words.split_first() else {
-        let known = command.get_after_help().map(|known| format!("{known}\n\n"));
-        return command.after_help(known.unwrap_or_default() + example);
+        let known =
+            command.get_after_long_help().or(command.get_after_help()).map(|known| format!("{known}\n\n"));
+        return command.after_long_help(known.unwrap_or_default() + example);
     };
     match command.find_subcommand(first).is_some() {
         true => command.mut_subcommand(first, |command| add(command, rest, example)),
@@ -44,14 +45,12 @@ fn add(command: Command, words: &[&str], example: &str) -> Command {
 mod tests {
     use std::collections::BTreeSet;
 
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::{cli::Cli, operations};
+    use crate::cli;
 
     #[test]
     fn every_example_appears_in_its_command_help() {
-        let mut all = with_examples(operations::with_commands(Cli::command()));
+        let mut all = with_examples(cli::all());
         all.build();
         let mut count = 0;
         for (words, example) in examples() {
@@ -59,7 +58,7 @@ mod tests {
             let command = command.unwrap_or_else(|| panic!("there is no command `{}`", words.join(" ")));
             // Long lines are wrapped.
             let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let help = plain(&command.clone().render_help().to_string());
+            let help = plain(&command.clone().render_long_help().to_string());
             assert!(help.contains(&plain(&example)), "{}: {help}", words.join(" "));
             assert!(words.iter().all(|word| example.contains(word)), "{example}");
             count += 1;
@@ -83,7 +82,7 @@ mod tests {
             }
         }
         let mut all = BTreeSet::new();
-        leaves(&operations::with_commands(Cli::command()), "", &mut all);
+        leaves(&cli::all(), "", &mut all);
         assert!(all.len() > 130, "{}", all.len());
         let known: BTreeSet<String> = examples().map(|(words, _)| words.join(" ")).collect();
         assert_eq!(all.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "without an example");

@@ -1,4 +1,4 @@
-//! `almanac export`, `restore` and `backup`: writes a table or one of its workspaces to files, reads it back, or copies the file.
+//! `almanac admin export`, `restore` and `backup`: writes a table or one of its workspaces to files, reads it back, or copies the file.
 //!
 //! An export is a folder of files with an item a line, and a manifest with counts and checksums, which is written last. Exports of
 //! what changed form a row with the one that they go on from.
@@ -316,7 +316,7 @@ async fn named(config: &Config, workspace: Option<&str>) -> Result<Option<Named>
     let layout = layout::load(&*table).await?.number;
     if layout < LAYOUT {
         return Err(Error::invalid(
-            "a workspace leaves only a table of the latest layout: call `almanac upgrade` first",
+            "a workspace leaves only a table of the latest layout: call `almanac admin upgrade` first",
         ));
     }
     let workspace = Catalog::new(table).workspace(workspace).await?;

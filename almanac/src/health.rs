@@ -202,7 +202,9 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
 fn unwritten(health: &Health) -> Option<String> {
     let example = health.unwritten_example.as_ref()?;
     let count = health.unwritten;
-    Some(format!("{count} projections cannot be written, such as {example}; `almanac dlq list` names them"))
+    Some(format!(
+        "{count} projections cannot be written, such as {example}; `almanac admin dead-letters list` names them"
+    ))
 }
 
 #[cfg(test)]
@@ -318,7 +320,7 @@ mod tests {
             unwritten(&health).as_deref(),
             Some(
                 "2 projections cannot be written, such as the evaluation of w 2013-06-01: too large; \
-                 `almanac dlq list` names them"
+                 `almanac admin dead-letters list` names them"
             )
         );
     }

@@ -1,4 +1,4 @@
-//! `almanac lake sync`: closed days as Parquet, in tables of Delta Lake that other engines read.
+//! `almanac admin lake sync`: closed days as Parquet, in tables of Delta Lake that other engines read.
 //!
 //! There is a table for each kind of events, and one of evaluations. Each day is a commit: its file first, then the commit that
 //! names it, written only if its number is free. So a killed process leaves at most a file that no table names. An exporter keeps
@@ -364,7 +364,7 @@ impl Lake {
             before.surrogates == known.surrogates && !had.is_empty() && read_version.heads.iter().all(has);
         if stays {
             warn(
-                "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
+                "segments are missing (`almanac admin verify` says which), so the table keeps what it has of the day",
             );
         }
         Ok(stays)

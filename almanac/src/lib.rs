@@ -8,9 +8,7 @@
 #[macro_use]
 mod say;
 mod access;
-mod alert;
 mod answer;
-mod arena;
 mod audit;
 mod author;
 mod blob_store;
@@ -29,7 +27,6 @@ mod examples;
 mod exit;
 mod export;
 mod fetch;
-mod follow;
 mod harden;
 mod health;
 mod import;
@@ -53,7 +50,6 @@ mod proxies;
 mod reach;
 mod rebuild;
 mod report;
-mod review;
 mod role;
 mod serve;
 mod shown;

@@ -1,4 +1,4 @@
-//! `almanac rebuild`: folds a workspace again, beside the served version.
+//! `almanac admin rebuild`: folds a workspace again, beside the served version.
 
 use std::sync::{Arc, Mutex};
 

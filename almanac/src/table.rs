@@ -1,4 +1,4 @@
-//! `almanac table`: creates, describes, reads and deletes the table itself.
+//! `almanac admin table`: creates, describes, reads and deletes the table itself.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -55,7 +55,7 @@ async fn describe(config: &Config) -> event::Result<Lines> {
     let store = &config.store.value;
     match store.file() {
         Some(path) if !path.exists() => Err(Error::not_found(format!(
-            "there is no file {}; `almanac table create` makes it",
+            "there is no file {}; `almanac admin table create` makes it",
             path.display()
         ))),
         _ => store.engine.describe(&store.place, &config.surroundings()).await,

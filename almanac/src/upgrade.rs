@@ -1,4 +1,4 @@
-//! `almanac upgrade`: raises the layout of a table, and writes again what is in an older form, while services go on.
+//! `almanac admin upgrade`: raises the layout of a table, and writes again what is in an older form, while services go on.
 
 use std::{sync::Arc, time::Duration};
 

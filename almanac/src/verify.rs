@@ -1,4 +1,4 @@
-//! `almanac verify`: compares the stored projections with the log.
+//! `almanac admin verify`: compares the stored projections with the log.
 
 use std::{
     cell::RefCell,
@@ -47,7 +47,7 @@ fn read_known(path: &Path) -> anyhow::Result<Known> {
 /// `Invalid`, when it is not such an output.
 fn known(text: &str) -> Result<Known, Error> {
     let wrong =
-        |line: &str| Error::invalid(format!("known: `{line}` is no line that `almanac verify` prints"));
+        |line: &str| Error::invalid(format!("known: `{line}` is no line that `almanac admin verify` prints"));
     let mut all = Known::new();
     for line in text.lines() {
         let Some((_, said)) = line.split_once(LOG) else { continue };
@@ -65,7 +65,7 @@ fn known(text: &str) -> Result<Known, Error> {
     }
     match all.is_empty() {
         true => Err(Error::invalid(
-            "known: the file has no line of an audit log, as `almanac verify` prints them",
+            "known: the file has no line of an audit log, as `almanac admin verify` prints them",
         )),
         false => Ok(all),
     }
@@ -121,7 +121,10 @@ fn tell(path: &str, report: &projector::Report) {
         (report.behind > 0, format!("{} are not projected yet; run `almanac up` to catch up", report.behind)),
         (
             report.skipped > 0,
-            format!("{} segments were skipped by an operator; see `almanac dlq`", report.skipped),
+            format!(
+                "{} segments were skipped by an operator; see `almanac admin dead-letters`",
+                report.skipped
+            ),
         ),
         (
             report.expired > 0,

@@ -73,7 +73,7 @@ async fn stopped(
     let letters = dlq::list_version(table, version, workspace).await?;
     if let Some(letter) = letters.into_iter().find(|letter| letter.state == LetterState::Stopped) {
         return Err(Error::corrupt(format!(
-            "the projector is stopped by segment {} of {}: {}; `almanac dlq list` says what can be done",
+            "the projector is stopped by segment {} of {}: {}; `almanac admin dead-letters list` says what can be done",
             letter.seq, letter.log, letter.reason
         )));
     }

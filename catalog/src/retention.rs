@@ -131,7 +131,7 @@ impl Retention {
         let version = i64::from(layout).min(ITEM_VERSION);
         if version < ITEM_VERSION && !self.pinned_snapshots.is_empty() {
             return Err(Error::invalid(
-                "the table is of a layout in which no snapshot pins days: call `almanac upgrade` first",
+                "the table is of a layout in which no snapshot pins days: call `almanac admin upgrade` first",
             ));
         }
         let texts = |texts: Vec<String>| Value::L(texts.into_iter().map(Value::S).collect());

@@ -29,7 +29,7 @@ function standings(ranking, workspace, path) {
     ] }),
     data: { columns: ['release', 'strength', 'lower', 'upper', 'wins', 'losses', 'ties'], rows: ranking.releases },
     file: `${workspace.replace('/', '-')}-${ranking.review}`,
-    ways: waysOfGet(`almanac arena ranking ${ranking.review} -w ${workspace}`, `${path}/ranking?review=${ranking.review}`),
+    ways: waysOfGet(`almanac review ranking ${ranking.review} -w ${workspace}`, `${path}/ranking?review=${ranking.review}`),
   });
 }
 
@@ -53,7 +53,7 @@ export async function page({ workspace, chosen, signal, go }) {
   const arena = all.find((one) => one === chosen.get('arena'));
   const names = [['', all.length ? 'choose an arena' : 'there are none yet'], ...all];
   const choice = controls(field('Arena', select(arena ?? '', names, (value) => go({ arena: value || null }))));
-  if (!arena) return [choice, h('p', { class: 'quiet' }, 'An arena shows what two releases predicted of the same, without their names. ', name('almanac arena create'), ' makes one.')];
+  if (!arena) return [choice, h('p', { class: 'quiet' }, 'An arena shows what two releases predicted of the same, without their names. ', name('almanac review create'), ' makes one.')];
   const rank = (more) => json(`${path}/ranking`, { review: arena }, more);
   const send = async (where, body) => (await post(`${path}/${where}`, body)).json();
   const place = h('div', null);

@@ -76,7 +76,7 @@ export async function page({ workspace, signal, moves }) {
     }),
     audit && card({
       title: 'Who changed what',
-      note: [audit.says, 'Each record has the digest of the one before; `almanac verify` checks them.'].filter(Boolean).join(' '),
+      note: [audit.says, 'Each record has the digest of the one before; `almanac admin verify` checks them.'].filter(Boolean).join(' '),
       side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(cut(row.after)) : '–') }] }),
       data: { columns: ['seq', 'at', 'principal', 'action', 'object', 'name', 'before', 'after', 'source', 'address', 'request'], rows: audit.records },
       file: `${file}-audit`,

@@ -49,7 +49,7 @@ export async function page({ signal, again }) {
       state && stat('Ready', state.good ? badge('good', 'yes') : badge('bad', 'no'), state.says === 'ready' ? null : state.says),
       stat('Lag', many(one('projector_lag_segments') ?? 0, 'segment'), seconds('projector_lag_seconds')),
       stat('Days to evaluate', count(one('projector_unevaluated_days') ?? 0)),
-      stat('Dead letters', count(letters), letters ? h('code', null, 'almanac dlq list') : 'none'),
+      stat('Dead letters', count(letters), letters ? h('code', null, 'almanac admin dead-letters list') : 'none'),
       stat('Events appended', compact(total('append_rows_total')), 'since the start'),
       stat('Requests', compact(total('http_responses_total')), 'since the start')),
     card({

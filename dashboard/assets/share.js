@@ -55,7 +55,7 @@ export function waysOfTrial(workspace, path, body) {
   const days = ['from', 'to'].filter((key) => body[key]).map((key) => ` --${key} ${body[key]}`).join('');
   const [place, asked] = [location.origin + path, JSON.stringify(body)];
   return {
-    ...(body.name && { 'Command line': `almanac alert test ${quoted(body.name)} -w ${quoted(workspace)}${days} --all` }),
+    ...(!body.rules && { 'Command line': `almanac alert test ${quoted(body.name)} -w ${quoted(workspace)}${days}` }),
     Python: `import json, urllib.request\n\nasked = urllib.request.Request(${python(place)}, ${python(asked)}.encode(), {"Content-Type": "application/json"})\nanswer = json.load(urllib.request.urlopen(asked))`,
     curl: `curl ${quoted(place)} -H 'Content-Type: application/json' -d ${quoted(asked)}`,
   };

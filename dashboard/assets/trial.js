@@ -23,7 +23,7 @@ function asked(rule, chosen, days) {
   const own = Object.entries(rule).filter(([key]) => !ANSWERED.includes(key));
   // The bound at which it is resolved is that of its own threshold.
   const kept = own.filter(([key]) => key !== 'clear' || changes[boundOf(rule)] === undefined);
-  return { rule: { ...Object.fromEntries(kept), ...changes }, ...days };
+  return { name: rule.name, rules: [{ ...Object.fromEntries(kept), ...changes }], ...days };
 }
 
 function form({ rules, rule, chosen, go }, days) {
@@ -58,7 +58,7 @@ export async function trial(context) {
   const { days: tried, fired } = answer;
   const bound = boundOf(rule);
   const held = bound === 'moved' ? 'measured' : 'value';
-  const limit = bound && (body.rule?.[bound] ?? rule[bound]);
+  const limit = bound && (body.rules?.[0][bound] ?? rule[bound]);
   // What is moved may go up or down.
   const limits = bound === 'moved' ? [limit, -limit] : bound ? [limit] : [];
   const known = tried.some((day) => typeof day[held] === 'number');

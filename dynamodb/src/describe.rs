@@ -125,7 +125,7 @@ pub(super) async fn describe(client: &Client) -> Result<Option<Described>, Faile
 pub(super) fn missing(client: &Client) -> Error {
     let place = &client.place;
     Error::not_found(format!(
-        "there is no table `{}` {}; `almanac table create` makes it",
+        "there is no table `{}` {}; `almanac admin table create` makes it",
         place.table,
         place.location()
     ))

@@ -74,7 +74,7 @@ impl Engine for DynamoDb {
 
     async fn backup(&self, place: &OsStr, _: &Path, _: Tell) -> Result<()> {
         Err(Error::invalid(format!(
-            "dynamodb:{} is no file; point-in-time recovery restores it to any second, and `almanac export` copies it",
+            "dynamodb:{} is no file; point-in-time recovery restores it to any second, and `almanac admin export` copies it",
             self.name(place)
         )))
     }

@@ -118,15 +118,15 @@ pub(super) fn problems(table: &TableDescription, ttl: Option<&TimeToLiveDescript
         let found = match stream_view(table) {
             Some(view) => {
                 let what = format!("its stream is {view} and not KEYS_ONLY");
-                format!("{what}; turn it off, then `almanac table create` makes the right one")
+                format!("{what}; turn it off, then `almanac admin table create` makes the right one")
             }
-            None => "it has no stream; `almanac table create` turns it on".to_owned(),
+            None => "it has no stream; `almanac admin table create` turns it on".to_owned(),
         };
         problems.push(found);
     }
     if ttl.is_some_and(|ttl| !removes_expired(ttl)) {
         let what = format!("it does not remove what has expired (time to live on `{TTL_ATTRIBUTE}`)");
-        problems.push(format!("{what}; `almanac table create` turns that on"));
+        problems.push(format!("{what}; `almanac admin table create` turns that on"));
     }
     problems
 }
@@ -243,7 +243,7 @@ mod tests {
     fn each_problem_says_what_to_do() {
         let mut wrong = table();
         wrong.stream_specification = None;
-        assert_eq!(only_problem(&wrong), "it has no stream; `almanac table create` turns it on");
+        assert_eq!(only_problem(&wrong), "it has no stream; `almanac admin table create` turns it on");
         let images =
             StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::NewImage);
         wrong.stream_specification = Some(images.build().unwrap());

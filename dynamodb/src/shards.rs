@@ -51,7 +51,7 @@ impl DynamoTable {
         let table = table.ok_or_else(|| describe::missing(&self.client))?;
         let off = || {
             Error::not_found(format!(
-                "{} has no stream; `almanac table create` turns it on",
+                "{} has no stream; `almanac admin table create` turns it on",
                 self.client.place
             ))
         };

@@ -295,7 +295,7 @@ async fn read(table: &dyn Table, at: At<'_>, has_splits: bool) -> Result<Option<
             // The head has not changed since the read before, so no writer has deleted its parts.
             Found::Torn(ver) if before == Some(ver) => {
                 return Err(Error::corrupt(format!(
-                    "item {}: a part of its generation is missing; `almanac rebuild` makes it again",
+                    "item {}: a part of its generation is missing; `almanac admin rebuild` makes it again",
                     at.key()
                 )));
             }

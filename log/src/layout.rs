@@ -2,7 +2,7 @@
 //!
 //! The layout is one number for the whole table. An Almanac that does not know it refuses the table at once, before it has answered
 //! anything, and not the first item that it cannot read. In a table of an older layout an Almanac writes what the one before it reads, so
-//! that one may take its place again; `almanac upgrade` raises the layout, and then writes again what is in an older form.
+//! that one may take its place again; `almanac admin upgrade` raises the layout, and then writes again what is in an older form.
 
 use event::{Error, Result, Timestamp};
 use table::{Change, Condition, Item, Policy, Table, Write, update};

@@ -154,7 +154,7 @@ pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> E
     let (wanted, day) = ((last + 1).saturating_sub(first), log.day);
     Error::incomplete(format!(
         "expected {wanted} segments of {log} from {first} up to {last}, read {read}; if the events of {day} \
-         have not expired they are lost, and `almanac verify` says which"
+         have not expired they are lost, and `almanac admin verify` says which"
     ))
 }
 

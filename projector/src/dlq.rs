@@ -338,7 +338,7 @@ pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     let applied = stored.applied.get(&letter.log.name()).copied().unwrap_or(0);
     if applied + 1 != letter.seq {
         return Err(Error::conflict(format!(
-            "{} is folded up to {applied}, so segment {} is not what stops it; `almanac dlq retry` looks again",
+            "{} is folded up to {applied}, so segment {} is not what stops it; `almanac admin dead-letters retry` looks again",
             letter.log, letter.seq
         )));
     }

@@ -33,7 +33,7 @@ impl Shared {
     /// Errors of the table that may pass; then it is not recorded.
     pub(crate) async fn note_unwritten(&self, day: &WorkspaceDay, what: OfDay, error: &Error) -> Result<()> {
         let reason = error.to_string();
-        tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac dlq` tells more");
+        tracing::error!(workspace = %day.workspace, day = %day.day, what = what.name(), reason, "this projection cannot be written, and what is served is old; `almanac admin dead-letters` tells more");
         lock(&self.unwritten).insert((day.clone(), what), reason.clone());
         let recording = async {
             let version = active::load(&*self.table, &day.workspace).await?.version;
@@ -82,7 +82,7 @@ impl Shared {
                 lane = letter.log.lane,
                 seq = letter.seq,
                 reason = letter.reason,
-                "a segment is refused; `almanac dlq` tells more"
+                "a segment is refused; `almanac admin dead-letters` tells more"
             );
         }
         Ok(())

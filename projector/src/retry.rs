@@ -36,7 +36,7 @@ pub use crate::letter::Retried;
 pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
     if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!(
-            "{letter} was skipped; a rebuild (`almanac rebuild`) folds it if it can be folded now"
+            "{letter} was skipped; a rebuild (`almanac admin rebuild`) folds it if it can be folded now"
         )));
     }
     let (day, logs) = (letter.day(), BTreeSet::from([letter.log.clone()]));

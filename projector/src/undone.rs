@@ -1,6 +1,6 @@
 //! Work of a sweep for a workspace that fails: comparing its logs with projections, deleting expired events, ranking live
 //! releases. It is a dead letter of the workspace, beside those of segments and days. Every sweep retries it, and so does
-//! `almanac dlq retry`; success deletes the letter.
+//! `almanac admin dead-letters retry`; success deletes the letter.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Projections of a day that cannot be written: too large for an item, stored in a form that cannot be
 //! read, or made of segments that are missing. They are dead letters as segments are, under a key beside
 //! those, so that what is served is not taken for complete. Every sweep tries again, and so does
-//! `almanac dlq retry`; the one that succeeds deletes the letter.
+//! `almanac admin dead-letters retry`; the one that succeeds deletes the letter.
 
 use std::fmt;
 

@@ -259,7 +259,7 @@ async fn a_rebuild_and_a_replay_change_no_vintage(world: World) {
         report.faults,
         [
             "2026-06-01: its vintage of 1d is not what its predictions and outcomes give",
-            "2026-06-01: its vintage of 3d is not of what had been appended by then; `almanac rebuild` makes it again",
+            "2026-06-01: its vintage of 3d is not of what had been appended by then; `almanac admin rebuild` makes it again",
         ]
     );
     // A rebuild replaces a wrong vintage.

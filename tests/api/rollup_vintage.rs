@@ -232,7 +232,7 @@ async fn rebuild_keeps_aged_rollups_and_verify_finds_faults(scene: Scene) {
     assert_eq!(
         verified().await.faults,
         [
-            "2026-06-01: its rollup at 1d is not of what had been appended by then; `almanac rebuild` makes it again",
+            "2026-06-01: its rollup at 1d is not of what had been appended by then; `almanac admin rebuild` makes it again",
             "2026-06-01: its rollup at 3d is not what its segments fold to",
         ]
     );

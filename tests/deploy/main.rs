@@ -1,4 +1,4 @@
-//! `terraform/` against what it is for: the code whose rights it gives, the table that `almanac table create` makes, the
+//! `terraform/` against what it is for: the code whose rights it gives, the table that `almanac admin table create` makes, the
 //! documents that describe it, and what Amazon's references say beyond any schema. No network is needed, and no
 //! Terraform. What Terraform, checkov and parliament know is asked of them, by `tests/deploy/checks/run`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

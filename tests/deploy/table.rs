@@ -1,4 +1,4 @@
-//! Checks that the table of terraform equals the one that `almanac table create` makes.
+//! Checks that the table of terraform equals the one that `almanac admin table create` makes.
 
 use std::collections::BTreeSet;
 

@@ -94,7 +94,7 @@ async fn stopped(bench: &Bench) -> Item {
     let whole = bench.damage(2).await;
     let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    let way_out = format!("`almanac dlq skip 2026-06-01/p/00/2 -w {}`", bench.id());
+    let way_out = format!("`almanac admin dead-letters skip 2026-06-01/p/00/2 -w {}`", bench.id());
     assert!(error.to_string().contains(&way_out), "{error}");
     let letter = dlq::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap();
     assert_eq!((letter.version, letter.refused, letter.state), (2, Refused::Rollup, LetterState::Stopped));
@@ -145,7 +145,7 @@ async fn stopped_erasure_finishes_after_skipping_damaged_segment(bench: Bench) {
     let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(pace().clock) };
     let carry = async || carry_out(&bench.table, (bench.id(), &begun.id), &pace, &|_| ()).await;
     let error = carry().await.unwrap_err();
-    assert!(error.to_string().contains("`almanac dlq skip 2026-06-01/p/00/2 -w "), "{error}");
+    assert!(error.to_string().contains("`almanac admin dead-letters skip 2026-06-01/p/00/2 -w "), "{error}");
     dlq::skip(&*bench.table, &letters(&bench).await.remove(0)).await.unwrap();
     let done = carry().await.unwrap();
     assert_eq!((done.phase, done.rows), (ErasurePhase::Done, 2), "a prediction and its outcome");

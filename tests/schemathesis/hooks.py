@@ -220,11 +220,12 @@ def narrow_catalog(path, method, operation):
             webhooks["uniqueItems"] = True
             webhooks.pop("maxItems", None)
         if path.endswith("/alert-rules/test"):
-            # One of two says which rule is tried, and days must be in their order.
-            properties["rule"] = {"enum": ALERT_RULES}
-            for name in ("name", "from", "to"):
+            # The rule is one of those that are given, and days must be in their order.
+            properties["name"] = {"enum": [rule["name"] for rule in ALERT_RULES]}
+            properties["rules"] = {"const": ALERT_RULES}
+            for name in ("webhooks", "from", "to"):
                 del properties[name]
-            schema["required"] = ["rule"]
+            schema["required"] = ["name", "rules"]
         if path.endswith("/outcomes/rematch"):
             # Days must be in their order.
             for name in ("from", "to"):

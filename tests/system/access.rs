@@ -93,14 +93,14 @@ fn token_is_shown_only_at_creation() {
         assert!(!answer.text().contains(&token[..30]), "{}", answer.text());
     }
     for args in [
-        &["table", "scan", "--format", "ndjson"][..],
+        &["admin", "table", "scan", "--format", "ndjson"][..],
         &["config", "show"],
         &["token", "list", "user:admin", "--format", "json"],
         &["access", "list", "--format", "json"],
     ] {
         let shown = run_ok(&place, args);
         assert!(!shown.contains(&token), "{args:?}");
-        assert!(args[0] != "table" || shown.contains("token#"), "the scan has the items of tokens");
+        assert!(args[1] != "table" || shown.contains("token#"), "the scan has the items of tokens");
     }
     let log = service.stop();
     assert!(log.len() > 2 && log.iter().all(|line| !line.contains(&token[..30])), "{log:?}");
@@ -177,7 +177,7 @@ fn what_is_written_is_for_its_user_alone() {
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("made").join("out");
-    run_ok(&place, &["export", "--to", out.to_str().unwrap()]);
+    run_ok(&place, &["admin", "export", "--to", out.to_str().unwrap()]);
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&out), mode(out.parent().unwrap())), (0o700, 0o700));
     let made = run_ok(&place, &["config", "show", "--format", "json"]);
@@ -220,8 +220,8 @@ fn an_audit_log_that_is_gone_is_missed() {
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     let folder = tempfile::tempdir().unwrap();
     let known = folder.path().join("known.txt");
-    std::fs::write(&known, run_ok(&place, &["verify"])).unwrap();
-    let verify = ["verify", "--known", known.to_str().unwrap()];
+    std::fs::write(&known, run_ok(&place, &["admin", "verify"])).unwrap();
+    let verify = ["admin", "verify", "--known", known.to_str().unwrap()];
     run_ok(&place, &["model", "create", "--task", "binary", "m", "-w", "credit/prod"]);
     run_ok(&place, &verify);
     // Another table of the same name, as one that was made again.

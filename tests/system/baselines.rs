@@ -63,12 +63,12 @@ fn baselines_are_named_and_measured_from(place: &Place) {
     );
 
     // The command changes the same, and what it said is in the audit log.
-    let command = ["baseline", "set", "credit/prod/v1", "june", "2026-06-01"];
+    let command = ["release", "baseline", "set", "credit/prod/v1", "june", "2026-06-01"];
     assert!(run_ok(place, &command).contains("june"));
     assert_eq!(drift("release:v1/june").status, 200);
     let gone = service.send("DELETE", &format!("{path}?release=v1&name=june"), &[], None);
     assert_eq!((gone.status, gone.json()), (200, spring));
-    run_ok(place, &["baseline", "delete", "credit/prod/v1", "spring"]);
+    run_ok(place, &["release", "baseline", "delete", "credit/prod/v1", "spring"]);
     assert_eq!(drift("release:v1/spring").status, 404);
     let audit_log = run_ok(place, &["audit", "-w", "credit/prod", "--format", "csv"]);
     assert!(audit_log.lines().filter(|line| line.contains("spring")).count() >= 2, "{audit_log}");

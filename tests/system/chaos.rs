@@ -174,7 +174,7 @@ fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
         }
         heads.iter().sum::<u64>() - opened
     });
-    let verified = run_ok(place, &["verify"]);
+    let verified = run_ok(place, &["admin", "verify"]);
     assert!(verified.contains("all as the log says"), "seed {seed}: {verified}");
     assert!(verified.contains(&format!("{} events", appended as usize * ROWS)), "seed {seed}: {verified}");
     let status = run_ok(place, &["status", "--format", "json"]);

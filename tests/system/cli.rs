@@ -79,7 +79,7 @@ fn foreign_data_file_is_refused() {
     let data = tempfile::tempdir().unwrap();
     std::fs::write(data.path().join("almanac.db"), "something else entirely").unwrap();
     let mut said = String::new();
-    says(data.path(), &["verify"], &mut said);
+    says(data.path(), &["admin", "verify"], &mut said);
     says(data.path(), &["up", "--listen", "127.0.0.1:0"], &mut said);
     insta::assert_snapshot!(said);
 }

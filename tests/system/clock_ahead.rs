@@ -57,7 +57,7 @@ fn a_clock_ahead_decides_nothing_for_good(place: &Place) {
             until("waiting", || outcomes(place), WAITING);
         }
     }
-    run_ok(place, &["verify"]);
+    run_ok(place, &["admin", "verify"]);
 }
 
 const WAITING: &str = r#""state": "waiting""#;

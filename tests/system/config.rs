@@ -75,7 +75,7 @@ fn wrong_configuration_gives_one_line_and_code_2() {
     says(folder.path(), &[], &list, &mut said);
     says(folder.path(), &[], &["config", "show"], &mut said);
     std::fs::write(folder.path().join("almanac.toml"), "store = \"sqlite:a.db\"\n").unwrap();
-    says(folder.path(), &[], &["--data", "elsewhere", "table", "create"], &mut said);
+    says(folder.path(), &[], &["--data", "elsewhere", "admin", "table", "create"], &mut said);
     insta::assert_snapshot!(said);
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -87,28 +87,28 @@ fn table_file_can_be_created_described_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let mut said = String::new();
     let on_file = |args: &[&'static str]| [&["--store", "sqlite:kept/log.db"], args].concat();
-    says(folder.path(), &[], &on_file(&["table", "describe"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "create"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "describe"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "create"]), &mut said);
     says(folder.path(), &[], &on_file(&["workspace", "create", "flights/nyc"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "create"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "describe"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "delete"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "almanac.db"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "create"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "describe"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete", "--confirm", "almanac.db"]), &mut said);
     let listed = run(folder.path(), &[], &on_file(&["workspace", "list"]));
     assert!(String::from_utf8(listed.stdout).unwrap().contains("flights/nyc"));
 
     // A process that has it open would go on writing to a file without a name.
     let open = SqliteTable::open(&folder.path().join("kept/log.db"), Clock::system()).unwrap();
-    says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "log.db"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete", "--confirm", "log.db"]), &mut said);
     drop(open);
 
-    says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "log.db"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete", "--confirm", "log.db"]), &mut said);
     assert_eq!(
         std::fs::read_dir(folder.path().join("kept")).unwrap().count(),
         0,
         "nothing is left beside it"
     );
-    says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "log.db"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete", "--confirm", "log.db"]), &mut said);
     // Ids and times differ.
     let is_same = |line: &&str| {
         !["id ", "category ", "created_at ", "updated_at "]
@@ -124,8 +124,8 @@ fn foreign_file_is_neither_described_nor_deleted() {
     std::fs::write(folder.path().join("notes.txt"), "something else entirely").unwrap();
     let mut said = String::new();
     let on_file = |args: &[&'static str]| [&["--store", "sqlite:notes.txt"], args].concat();
-    says(folder.path(), &[], &on_file(&["table", "describe"]), &mut said);
-    says(folder.path(), &[], &on_file(&["table", "delete", "--confirm", "notes.txt"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "describe"]), &mut said);
+    says(folder.path(), &[], &on_file(&["admin", "table", "delete", "--confirm", "notes.txt"]), &mut said);
     insta::assert_snapshot!(said);
     assert!(folder.path().join("notes.txt").exists());
 }
@@ -136,7 +136,7 @@ fn missing_dynamodb_is_reported_at_start() {
     let keys = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")];
     // Nobody listens on port 1.
     let place = ["--store", "dynamodb:almanac", "--region", "eu-west-1", "--endpoint", "http://127.0.0.1:1"];
-    for command in [&["up"][..], &["table", "create"]] {
+    for command in [&["up"][..], &["admin", "table", "create"]] {
         let output = run(folder.path(), &keys, &[&place[..], command].concat());
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {error}");

@@ -10,10 +10,13 @@ on_both_engines!(workspace_cost_covers_all_its_items);
 fn workspace_cost_covers_all_its_items(place: &Place) {
     run_ok(place, &["demo", "--until", "2013-04-03"]);
     run_ok(place, &["workspace", "create", "other/one"]);
-    let args = ["cost", "-w", "flights/nyc", "--gigabyte-month", "1000000000"];
+    let args = ["admin", "cost", "-w", "flights/nyc", "--gigabyte-month", "1000000000"];
     let measured: Value =
         serde_json::from_str(&run_ok(place, &[&args[..], &["--format", "json"]].concat())).unwrap();
-    let all = run_ok(place, &["table", "scan", "--prefix", "w#", "--limit", "100000", "--format", "ndjson"]);
+    let all = run_ok(
+        place,
+        &["admin", "table", "scan", "--prefix", "w#", "--limit", "100000", "--format", "ndjson"],
+    );
     let partitions: Vec<String> =
         ndjson(&all).iter().map(|item| item["PK"].as_str().unwrap().to_owned()).collect();
     // Only one of the two workspaces has segments.
@@ -34,9 +37,9 @@ fn workspace_cost_covers_all_its_items(place: &Place) {
     assert_eq!(measured["all"]["usd_a_month"].as_f64(), Some(sum as f64));
     assert!(run_ok(place, &args).contains("segments of predictions"));
     let wrong = [
-        &["cost", "-w", "flights/sfo"][..],
-        &["cost", "-w", "flights/nyc", "--gigabyte-month", "-1"],
-        &["cost"],
+        &["admin", "cost", "-w", "flights/sfo"][..],
+        &["admin", "cost", "-w", "flights/nyc", "--gigabyte-month", "-1"],
+        &["admin", "cost"],
     ];
     for args in wrong {
         assert_eq!(run(place, args).status.code(), Some(2), "{args:?}");

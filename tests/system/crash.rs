@@ -78,7 +78,7 @@ fn rerun_of_killed_demo_yields_identical_bytes() {
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found, expected, "after a kill at {wanted} segments");
         }
-        assert!(run_ok(data.path(), &["verify"]).contains("all as the log says"));
+        assert!(run_ok(data.path(), &["admin", "verify"]).contains("all as the log says"));
     }
     assert!(killed >= 3, "only {killed} runs were killed in time");
 

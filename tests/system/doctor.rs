@@ -1,4 +1,4 @@
-//! `almanac doctor` finds nothing in a sound installation, and each fault with its remedy.
+//! `almanac admin doctor` finds nothing in a sound installation, and each fault with its remedy.
 
 use std::{collections::BTreeMap, fs, thread::sleep, time::Duration};
 
@@ -24,7 +24,7 @@ type Findings = BTreeMap<String, (String, String, String)>;
 
 /// Findings, and the exit code.
 fn doctor(place: &Place, variables: &[(&str, &str)]) -> (Findings, Option<i32>) {
-    let mut command = almanac(place, &["doctor", "--format", "json"]);
+    let mut command = almanac(place, &["admin", "doctor", "--format", "json"]);
     let output = command.envs(variables.iter().copied()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("JSON: {error}"));
@@ -80,19 +80,19 @@ fn what_is_well_has_no_fault(place: &Place) {
     assert_eq!(findings.keys().collect::<Vec<_>>(), checks);
     assert!(findings.values().all(|(level, ..)| level == "ok"), "{findings:?}");
     assert!(findings["versions"].1.contains(env!("CARGO_PKG_VERSION")), "{findings:?}");
-    assert!(run_ok(place, &["doctor"]).contains("faults: 0"));
+    assert!(run_ok(place, &["admin", "doctor"]).contains("faults: 0"));
     drop(service);
 }
 
 fn place_is_file(place: &Place) -> bool {
-    run_ok(place, &["table", "describe"]).contains("SQLite")
+    run_ok(place, &["admin", "table", "describe"]).contains("SQLite")
 }
 
 fn missing_table_is_a_fault(place: &Place) {
-    run_ok(place, &["table", "create"]);
-    let described = run_ok(place, &["table", "describe"]);
+    run_ok(place, &["admin", "table", "create"]);
+    let described = run_ok(place, &["admin", "table", "describe"]);
     let name = described.lines().find_map(|line| line.strip_prefix("table")).unwrap().trim().to_owned();
-    run_ok(place, &["table", "delete", "--confirm", &name]);
+    run_ok(place, &["admin", "table", "delete", "--confirm", &name]);
     let (findings, _) = doctor(place, &[]);
     let (level, what, remedy) = &findings["table"];
     assert!(level == "fault" && what.starts_with("there is no "), "{what}");
@@ -134,11 +134,11 @@ fn unreadable_segment_is_a_fault(place: &Place) {
     let (findings, code) = doctor(place, &[]);
     let (level, what, remedy) = &findings["dead letters"];
     assert!(
-        level == "fault" && what == "credit/prod 1" && remedy.contains("almanac dlq list"),
+        level == "fault" && what == "credit/prod 1" && remedy.contains("almanac admin dead-letters list"),
         "{findings:?}"
     );
     assert_eq!(code, Some(1));
-    let said = almanac(place, &["doctor"]).output().unwrap();
+    let said = almanac(place, &["admin", "doctor"]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.contains("dead letters") && said.contains("to do") && said.contains("faults: 1"), "{said}");
     drop(service);
@@ -146,7 +146,7 @@ fn unreadable_segment_is_a_fault(place: &Place) {
 
 /// DynamoDB dates its answers; a file always has the clock of this machine.
 fn doctor_compares_clock_with_the_table(place: &Place) {
-    run_ok(place, &["table", "create"]);
+    run_ok(place, &["admin", "table", "create"]);
     let folder = tempfile::tempdir().unwrap();
     let (library, wrong_by) = (clock::library(folder.path()), folder.path().join("clock"));
     let is_file = place_is_file(place);

@@ -135,13 +135,13 @@ fn killed_tail_resumes_without_losing_events(place: &Place) {
             "its own end is no failure: {said}"
         );
     }
-    let args = ["consumer", "show", "billing", "-w", "credit/prod", "--format", "json"];
+    let args = ["workspace", "consumer", "show", "billing", "-w", "credit/prod", "--format", "json"];
     let shown: Value = serde_json::from_str(&run_ok(place, &args)).unwrap();
     let shown = &shown["consumers"][0];
     assert_eq!((&shown["kind"], &shown["behind_segments"]), (&json!("predictions"), &json!(0)));
-    assert!(run_ok(place, &["consumer", "list", "-w", "credit/prod"]).contains("billing"));
-    run_ok(place, &["consumer", "delete", "billing", "-w", "credit/prod"]);
-    assert!(!run_ok(place, &["consumer", "list", "-w", "credit/prod"]).contains("billing"));
+    assert!(run_ok(place, &["workspace", "consumer", "list", "-w", "credit/prod"]).contains("billing"));
+    run_ok(place, &["workspace", "consumer", "delete", "billing", "-w", "credit/prod"]);
+    assert!(!run_ok(place, &["workspace", "consumer", "list", "-w", "credit/prod"]).contains("billing"));
 }
 
 fn http_long_poll_answers_when_events_arrive(place: &Place) {

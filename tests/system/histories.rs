@@ -209,7 +209,7 @@ fn catch_up(world: &World, workspaces: &[String]) {
             }
         }
     });
-    let verified = run_ok(&world.place, &["verify"]);
+    let verified = run_ok(&world.place, &["admin", "verify"]);
     let good = verified.lines().filter(|line| line.contains("all as the log says")).count();
     assert_eq!(good, workspaces.len(), "{verified}");
 }

@@ -79,7 +79,7 @@ fn queried(place: &Place, what: &str) -> BTreeMap<String, u64> {
 }
 
 fn sync(place: &Place, lake: &Path) -> String {
-    run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
+    run_ok(place, &["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
 }
 
 /// All files of a lake, with their times of writing.
@@ -135,11 +135,14 @@ fn closed_days_export_once_and_late_ones_again(place: &Place) {
     demo(place);
     let folder = tempfile::tempdir().unwrap();
     let lake = folder.path().join("lake");
-    let dry = run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"]);
+    let dry = run_ok(
+        place,
+        &["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"],
+    );
     assert!(dry.contains("predictions 2013-04-01: new") && !lake.exists(), "{dry}");
     // From a day on; days before it are exported on request.
     let since = folder.path().join("since");
-    let arguments = ["lake", "sync", "--to", since.to_str().unwrap(), "-w", WORKSPACE];
+    let arguments = ["admin", "lake", "sync", "--to", since.to_str().unwrap(), "-w", WORKSPACE];
     let from = |day: &str| run_ok(place, &[&arguments[..], &["--since", day]].concat());
     assert!(from("2013-04-03").contains("predictions: 2 days, version 1; 2 exported now"));
     assert_eq!(days(&since, "evaluations").into_keys().collect::<Vec<_>>(), ["2013-04-03", "2013-04-04"]);
@@ -156,7 +159,10 @@ fn closed_days_export_once_and_late_ones_again(place: &Place) {
     // A late day is exported again: its rows are there once, and the version before is there as well.
     let (old, old_evaluations) = (days(&lake, "predictions"), days(&lake, "evaluations"));
     late(place, "2013-04-02", "late-1");
-    let dry = run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"]);
+    let dry = run_ok(
+        place,
+        &["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"],
+    );
     assert_eq!(dry, "predictions 2013-04-02: again\nevaluations 2013-04-02: again\n");
     let said = sync(place, &lake);
     assert!(said.contains("predictions: 4 days, version 4; 0 exported now and 1 again"), "{said}");
@@ -176,15 +182,15 @@ fn closed_days_export_once_and_late_ones_again(place: &Place) {
 /// Tables that a sync leaves alone: those of another workspace, and a folder in which another sync works.
 fn refused(place: &Place, lake: &Path) {
     run_ok(place, &["workspace", "create", "other/one"]);
-    let args = ["lake", "sync", "--to", lake.to_str().unwrap(), "-w", "other/one"];
+    let args = ["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", "other/one"];
     let output = run(place, &args);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && error.contains("is of the workspace"), "{error}");
     let lock = fs::File::open(lake).unwrap();
     lock.lock().unwrap();
-    let output = run(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE]);
+    let output = run(place, &["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && error.contains("another `almanac lake sync` works"), "{error}");
+    assert!(!output.status.success() && error.contains("another `almanac admin lake sync` works"), "{error}");
 }
 
 fn kills() -> u64 {
@@ -203,11 +209,12 @@ fn a_sync_that_is_killed_ends_right(place: &Place) {
     let (mut killed, mut amid) = (0, 0);
     // On a machine of any speed, some are killed in the middle: after a number of further commits.
     for round in 0..kills() {
-        let mut process = almanac(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut process =
+            almanac(place, &["admin", "lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
         let begun = commits();
         while process.try_wait().unwrap().is_none() && commits() < begun + 1 + (round as usize) % 2 {
             sleep(Duration::from_millis(1));

@@ -29,11 +29,11 @@ fn demo() -> Place {
 }
 
 fn sync(place: &Place, to: &str) -> String {
-    run_ok(place, &["lake", "sync", "--to", to, "-w", WORKSPACE])
+    run_ok(place, &["admin", "lake", "sync", "--to", to, "-w", WORKSPACE])
 }
 
 fn begin(place: &Place, to: &str) -> Child {
-    let mut command = with_s3(place, &["lake", "sync", "--to", to, "-w", WORKSPACE]);
+    let mut command = with_s3(place, &["admin", "lake", "sync", "--to", to, "-w", WORKSPACE]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -57,7 +57,7 @@ fn without_order(tables: BTreeMap<&'static str, Days>) -> Vec<(&'static str, Str
 fn lake_in_s3_equals_lake_in_folder() {
     let (place, bucket, folder) = (demo(), Bucket::new("fine"), tempfile::tempdir().unwrap());
     let to = bucket.at("lake");
-    let dry = run_ok(&place, &["lake", "sync", "--to", &to, "-w", WORKSPACE, "--dry-run"]);
+    let dry = run_ok(&place, &["admin", "lake", "sync", "--to", &to, "-w", WORKSPACE, "--dry-run"]);
     assert!(dry.contains("predictions 2013-04-01: new") && bucket.keys().is_empty(), "{dry}");
     let first = sync(&place, &to);
     assert!(first.contains("predictions: 4 days, version 3; 4 exported now and 0 again"), "{first}");

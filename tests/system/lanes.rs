@@ -14,8 +14,10 @@ const LANES: u8 = 4;
 
 /// The partitions of segments that there are, without the id of their workspace.
 fn partitions(place: &Place) -> BTreeSet<String> {
-    let scanned =
-        run_ok(place, &["table", "scan", "--prefix", "w#", "--limit", "100000", "--format", "ndjson"]);
+    let scanned = run_ok(
+        place,
+        &["admin", "table", "scan", "--prefix", "w#", "--limit", "100000", "--format", "ndjson"],
+    );
     let keys = scanned.split('"').filter(|part| part.starts_with("w#"));
     keys.filter_map(|pk| Some(pk.split_once("/day")?.1.to_owned())).collect()
 }
@@ -33,7 +35,7 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
     });
     run_ok(place, &["demo", "--until", "2013-04-04"]);
     assert_eq!(partitions(place), ["", "/01", "/02", "/03"].map(str::to_owned).into());
-    let verified = run_ok(place, &["verify"]);
+    let verified = run_ok(place, &["admin", "verify"]);
     assert!(!verified.contains("FAULT"), "{verified}");
 
     // With one lane the metrics are the same.
@@ -46,10 +48,10 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
     // It moves as if all stood in one partition.
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("export");
-    run_ok(place, &["export", "--to", to.to_str().unwrap()]);
+    run_ok(place, &["admin", "export", "--to", to.to_str().unwrap()]);
     let there = Place::sqlite();
-    run_ok(&there, &["restore", "--from", to.to_str().unwrap()]);
+    run_ok(&there, &["admin", "restore", "--from", to.to_str().unwrap()]);
     assert_eq!(partitions(&there), partitions(place));
     assert_eq!(evaluations(&there), found);
-    assert_eq!(run_ok(&there, &["verify"]), verified);
+    assert_eq!(run_ok(&there, &["admin", "verify"]), verified);
 }

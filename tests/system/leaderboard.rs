@@ -227,7 +227,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
 /// Alert rules on the metric, of a release and of the whole workspace.
 fn watched(service: &Service) {
     let tried = |rule: Value| {
-        let asked = json!({ "rule": rule, "from": &DAYS[0], "to": &DAYS[2] });
+        let asked = json!({ "name": rule["name"], "rules": [rule], "from": &DAYS[0], "to": &DAYS[2] });
         let days = ok(service, "POST", "/alert-rules/test", &asked)["days"].as_array().unwrap().clone();
         days.iter().map(|day| (day["value"].clone(), day["state"].clone())).collect::<Vec<_>>()
     };
@@ -243,7 +243,8 @@ fn watched(service: &Service) {
     );
     let none = json!({ "name": "none", "metric": "metric.clicks", "release": "v1", "above": 1.0 });
     assert!(tried(none).iter().all(|(value, state)| value.is_null() && state == "no_data"));
-    let wrong = json!({ "rule": { "name": "x", "metric": "metric.revenue", "tag": "a=b", "above": 1.0 } });
+    let wrong = json!({ "name": "x", "metric": "metric.revenue", "tag": "a=b", "above": 1.0 });
+    let wrong = json!({ "name": "x", "rules": [wrong] });
     let answer =
         service.post(&format!("{PATH}/alert-rules/test"), "application/json", None, &wrong.to_string());
     assert_eq!((answer.status, answer.text().contains("belong to metrics of evaluations")), (400, true));
@@ -349,7 +350,7 @@ fn gates_and_digests_go_by_a_logged_metric(place: &Place) {
     let (status, said) = ask("v3");
     assert_eq!((status, said.contains("it has no metric.revenue:sum of")), (409, true), "{said}");
     run_ok(place, &["user", "create", "ann"]);
-    run_ok(place, &["follow", "ann", "-w", "credit/prod"]);
+    run_ok(place, &["follow", "add", "ann", "-w", "credit/prod"]);
     let digest = || service.get("/v1/users/ann/digest").json()["digest"][0].clone();
     let told = digest();
     assert_eq!((&told["metric"], &told["better"]), (&json!("metric.revenue:sum"), &json!("max")));
@@ -360,7 +361,8 @@ fn gates_and_digests_go_by_a_logged_metric(place: &Place) {
     earn_more(&service, 35.0);
     let enough = json!({ "value": 65.0, "n": 2 });
     service.get_until("/v1/users/ann/digest", |_| digest()["live"][1]["last"] == enough);
-    let shown: Value = serde_json::from_str(&run_ok(place, &["digest", "ann", "--format", "json"])).unwrap();
+    let shown: Value =
+        serde_json::from_str(&run_ok(place, &["follow", "digest", "ann", "--format", "json"])).unwrap();
     assert!(shown.to_string().contains(&enough.to_string()), "{shown}");
     let promoted = run_ok(place, &["release", "promote", "v2", "-w", "credit/prod", "--environment", "e0"]);
     assert!(promoted.contains("promote  v2"), "{promoted}");

@@ -28,12 +28,12 @@ pub(crate) fn kills() -> u64 {
 }
 
 fn export(place: &(impl Located + ?Sized), to: &Path) -> Value {
-    run_ok(place, &["export", "--to", to.to_str().unwrap()]);
+    run_ok(place, &["admin", "export", "--to", to.to_str().unwrap()]);
     serde_json::from_str(&fs::read_to_string(to.join("manifest.json")).unwrap()).unwrap()
 }
 
 fn restore(place: &(impl Located + ?Sized), from: &Path) -> String {
-    run_ok(place, &["restore", "--from", from.to_str().unwrap()])
+    run_ok(place, &["admin", "restore", "--from", from.to_str().unwrap()])
 }
 
 pub(crate) fn error(output: &Output) -> String {
@@ -50,7 +50,7 @@ fn filled() -> Place {
 }
 
 pub(crate) fn all_as_the_log_says(place: &(impl Located + ?Sized)) -> String {
-    let verified = run_ok(place, &["verify"]);
+    let verified = run_ok(place, &["admin", "verify"]);
     assert!(verified.contains("all as the log says") && !verified.contains("FAULT"), "{verified}");
     verified
 }
@@ -71,7 +71,7 @@ fn killed_and_run_again(to: impl Fn() -> Place) {
     let out = folder.path().join("out");
     let mut killed = 0;
     for round in 0..kills() {
-        let export = ["export", "--to", out.to_str().unwrap()];
+        let export = ["admin", "export", "--to", out.to_str().unwrap()];
         killed += u64::from(kill_after(&from, &export, 10 + round * 13 % 90));
         if out.join("manifest.json").exists() {
             fs::remove_dir_all(&out).unwrap();
@@ -80,7 +80,7 @@ fn killed_and_run_again(to: impl Fn() -> Place) {
     let exported = export(&from, &out);
     let target = to();
     for round in 0..kills() {
-        let restore = ["restore", "--from", out.to_str().unwrap()];
+        let restore = ["admin", "restore", "--from", out.to_str().unwrap()];
         killed += u64::from(kill_after(&target, &restore, 15 + round * 37 % 400));
     }
     assert!(killed > 0, "nothing was killed");
@@ -109,16 +109,15 @@ fn repeated_restore_is_harmless_and_overwrites_nothing() {
     assert!(restore(&target, &out).contains("as they were at"));
     assert!(restore(&target, &out).contains("nothing was changed"));
     // Neither what is in use, nor what came from another export, is written to.
-    let args =
-        |folder: &Path| ["restore".to_owned(), "--from".to_owned(), folder.to_str().unwrap().to_owned()];
+    let args = |folder: &Path| ["admin", "restore", "--from", folder.to_str().unwrap()].map(str::to_owned);
     let refused =
         |place: &Place, folder: &Path| error(&run(place, &args(folder).each_ref().map(String::as_str)));
     assert!(refused(&from, &out).contains("the table holds something"), "{}", refused(&from, &out));
     let other = folder.path().join("other");
-    run_ok(&from, &["category", "create", "late"]);
+    run_ok(&from, &["workspace", "category", "create", "late"]);
     export(&from, &other);
     assert!(refused(&target, &other).contains("restored from another export"));
-    let taken = error(&run(&from, &["export", "--to", out.to_str().unwrap()]));
+    let taken = error(&run(&from, &["admin", "export", "--to", out.to_str().unwrap()]));
     assert!(taken.contains("holds an export already"), "{taken}");
     // A file that is not as it was is found before anything is written.
     let file = out.join("items-00001.ndjson.zst");
@@ -143,17 +142,22 @@ fn table_of_unfinished_restore_is_refused() {
         let marker = table.get(&key::restored()).await.unwrap().unwrap();
         table.put(marker.with("state", "begun"), Condition::Exists).await.unwrap();
     });
-    let items = || run_ok(&target, &["table", "scan", "--count"]);
+    let items = || run_ok(&target, &["admin", "table", "scan", "--count"]);
     let before = items();
-    for command in
-        [&["verify"][..], &["up"], &["projector"], &["demo"], &["category", "create", "late"], &["status"]]
-    {
+    for command in [
+        &["admin", "verify"][..],
+        &["up"],
+        &["projector"],
+        &["demo"],
+        &["workspace", "category", "create", "late"],
+        &["status"],
+    ] {
         let refused = error(&run(&target, command));
-        assert!(refused.contains("call `almanac restore` again"), "{command:?}: {refused}");
+        assert!(refused.contains("call `almanac admin restore` again"), "{command:?}: {refused}");
     }
-    let found = run(&target, &["doctor"]);
+    let found = run(&target, &["admin", "doctor"]);
     let said = String::from_utf8_lossy(&found.stdout);
-    assert!(said.contains("fault") && said.contains("call `almanac restore` again"), "{said}");
+    assert!(said.contains("fault") && said.contains("call `almanac admin restore` again"), "{said}");
     assert_eq!(found.status.code(), Some(1));
     assert_eq!(items(), before, "nothing was written into it");
     assert!(restore(&target, &out).contains("as they were at"));
@@ -174,19 +178,20 @@ fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
     let with = |count: i64| Item::new(lanes.clone()).with("v", 1).with("ver", count).with("count", count);
     let put = |item| block_on(table.put(item, Condition::None)).unwrap();
     put(with(1));
-    said(&["export", "--to", &out("whole")]);
+    said(&["admin", "export", "--to", &out("whole")]);
     said(&["demo", "--until", "2013-04-06"]);
     block_on(table.delete(&lanes, Condition::None)).unwrap();
-    let first = said(&["export", "--to", &out("first"), "--since", &out("whole")]);
+    let first = said(&["admin", "export", "--to", &out("first"), "--since", &out("whole")]);
     assert!(first.contains("items changed since") && !first.contains(", 0 are gone"), "{first}");
     put(with(2));
-    said(&["rebuild", "-w", "flights/nyc", "--share", "1"]);
+    said(&["admin", "rebuild", "-w", "flights/nyc", "--share", "1"]);
     said(&["demo", "--until", "2013-04-07"]);
-    let without = error(&run(&place, &["export", "--to", &out("x"), "--since", &out("first")]));
+    let without = error(&run(&place, &["admin", "export", "--to", &out("x"), "--since", &out("first")]));
     assert!(without.contains("name its folder too"), "{without}");
     let since = ["--since", &out("whole"), "--since", &out("first")];
-    said(&[&["export", "--to", &out("second")], &since[..]].concat());
-    let still = said(&[&["export", "--to", &out("third"), "--since", &out("second")], &since[..]].concat());
+    said(&[&["admin", "export", "--to", &out("second")], &since[..]].concat());
+    let still =
+        said(&[&["admin", "export", "--to", &out("third"), "--since", &out("second")], &since[..]].concat());
     assert!(still.contains(": 0 items changed since") && still.contains(", 0 are gone"), "{still}");
     let segments = |name: &str| {
         let names = fs::read_dir(out(name)).unwrap().map(|file| file.unwrap());
@@ -199,12 +204,13 @@ fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
     );
 
     let target = to();
-    let refused = |args: &[&str]| error(&run(&target, &[&["restore"], args].concat()));
+    let refused = |args: &[&str]| error(&run(&target, &[&["admin", "restore"], args].concat()));
     let missing = refused(&["--from", &out("second"), "--from", &out("whole")]);
     assert!(missing.contains("name its folder too"), "{missing}");
     let twice = refused(&["--from", &out("first"), "--from", &out("whole"), "--from", &out("whole")]);
     assert!(twice.contains("hold the same export"), "{twice}");
-    let all = ["restore", "--from", &out("first"), "--from", &out("whole"), "--from", &out("second")];
+    let all =
+        ["admin", "restore", "--from", &out("first"), "--from", &out("whole"), "--from", &out("second")];
     for round in 0..kills() {
         kill_after(&target, &all, 20 + round * 41 % 500);
     }
@@ -298,7 +304,7 @@ fn backup_is_of_one_instant_and_replaces_nothing() {
         let target = Place::sqlite();
         let Store::Sqlite(data) = target.store() else { panic!("it is a file") };
         let file = data.join("almanac.db");
-        let args = ["backup", "--to", file.to_str().unwrap()];
+        let args = ["admin", "backup", "--to", file.to_str().unwrap()];
         if round % 2 == 0 {
             kill_after(place, &args, 12);
         }
@@ -332,7 +338,8 @@ mod dynamodb_local {
         assert_eq!(third["files"], first["files"]);
         let verified = all_as_the_log_says(&from);
         assert_eq!([&there, &back].map(all_as_the_log_says), [verified.clone(), verified]);
-        let refused = error(&run(&there, &["backup", "--to", folder.path().join("x.db").to_str().unwrap()]));
+        let refused =
+            error(&run(&there, &["admin", "backup", "--to", folder.path().join("x.db").to_str().unwrap()]));
         assert!(refused.contains("point-in-time recovery"), "{refused}");
     }
 

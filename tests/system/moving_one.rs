@@ -38,7 +38,7 @@ fn filled() -> Place {
         &["access", "grant", "user:ann", "maintainer", "-w", FLIGHTS],
         &["access", "grant", "group:risk", "reader", "-w", FLIGHTS],
         &["access", "grant", "user:carl", "reader", "-w", "credit/prod"],
-        &["follow", "bob", "-w", FLIGHTS],
+        &["follow", "add", "bob", "-w", FLIGHTS],
     ] {
         run_ok(&place, args);
     }
@@ -46,7 +46,7 @@ fn filled() -> Place {
 }
 
 fn export(place: &Place, to: &Path, since: &[&Path]) -> Value {
-    let mut args = vec!["export", "--to", to.to_str().unwrap(), "-w", FLIGHTS];
+    let mut args = vec!["admin", "export", "--to", to.to_str().unwrap(), "-w", FLIGHTS];
     since.iter().for_each(|folder| args.extend(["--since", folder.to_str().unwrap()]));
     run_ok(place, &args);
     serde_json::from_str(&fs::read_to_string(to.join("manifest.json")).unwrap()).unwrap()
@@ -54,7 +54,7 @@ fn export(place: &Place, to: &Path, since: &[&Path]) -> Value {
 
 fn restoring<'a>(folders: &[&'a Path]) -> Vec<&'a str> {
     let from = folders.iter().flat_map(|folder| ["--from", folder.to_str().unwrap()]);
-    ["restore"].into_iter().chain(from).collect()
+    ["admin", "restore"].into_iter().chain(from).collect()
 }
 
 /// The answers to questions about the workspace, wherever it is.
@@ -65,7 +65,7 @@ fn answers(place: &Place) -> Vec<String> {
     let mut answers: Vec<String> =
         questions.iter().map(|question| run_ok(place, &[question, &window[..]].concat())).collect();
     for question in [
-        &["followers", FLIGHTS][..],
+        &["follow", "followers", FLIGHTS][..],
         &["audit", "-w", FLIGHTS],
         &["release", "list", "-w", FLIGHTS],
         &["access", "list", "-w", FLIGHTS],
@@ -79,7 +79,7 @@ fn answers(place: &Place) -> Vec<String> {
 fn taken_in(place: &Place) {
     for args in [
         &["workspace", "create", "credit/other"][..],
-        &["category", "create", "flights"],
+        &["workspace", "category", "create", "flights"],
         &["user", "create", "eve"],
     ] {
         run_ok(place, args);
@@ -111,8 +111,11 @@ fn a_workspace_moves_beside_others(place: &Place) {
     for (name, is_there) in [("ann", true), ("bob", true), ("eve", true), ("carl", false)] {
         assert_eq!(users.contains(name), is_there, "{users}");
     }
-    let category: Value =
-        serde_json::from_str(&run_ok(place, &["category", "show", "flights", "--format", "json"])).unwrap();
+    let category: Value = serde_json::from_str(&run_ok(
+        place,
+        &["workspace", "category", "show", "flights", "--format", "json"],
+    ))
+    .unwrap();
     assert_eq!(category["count_of_workspaces"], 1, "{category}");
     // It lives on there.
     run_ok(place, &["demo", "--until", "2013-04-05"]);
@@ -126,7 +129,7 @@ fn what_changed_of_a_workspace_comes_back(place: &Place) {
     export(&from, &whole, &[]);
     for args in [
         &["demo", "--until", "2013-04-05"][..],
-        &["rebuild", "-w", FLIGHTS, "--share", "1"],
+        &["admin", "rebuild", "-w", FLIGHTS, "--share", "1"],
         &["access", "revoke", "user:ann", "-w", FLIGHTS],
         &["access", "grant", "user:carl", "writer", "-w", FLIGHTS],
     ] {
@@ -134,9 +137,17 @@ fn what_changed_of_a_workspace_comes_back(place: &Place) {
     }
     let sum = export(&from, &changed, &[&whole]);
     assert!(sum["base"].is_string(), "{sum}");
-    run_ok(&from, &["export", "--to", other.to_str().unwrap()]);
-    let mixed =
-        ["export", "--to", there.to_str().unwrap(), "-w", FLIGHTS, "--since", other.to_str().unwrap()];
+    run_ok(&from, &["admin", "export", "--to", other.to_str().unwrap()]);
+    let mixed = [
+        "admin",
+        "export",
+        "--to",
+        there.to_str().unwrap(),
+        "-w",
+        FLIGHTS,
+        "--since",
+        other.to_str().unwrap(),
+    ];
     let refused = error(&run(&from, &mixed));
     assert!(refused.contains("is an export of all of a table"), "{refused}");
     let alone = error(&run(place, &restoring(&[&changed])));

@@ -30,8 +30,8 @@ fn manifest(bucket: &Bucket, prefix: &str) -> Value {
 fn lasting(place: &Place) -> Value {
     let (folder, bucket) = (tempfile::tempdir().unwrap(), Bucket::new("fine"));
     let out = folder.path().join("out");
-    run_ok(place, &["export", "--to", out.to_str().unwrap()]);
-    run_ok(place, &["export", "--to", &bucket.at("out")]);
+    run_ok(place, &["admin", "export", "--to", out.to_str().unwrap()]);
+    run_ok(place, &["admin", "export", "--to", &bucket.at("out")]);
     let there = manifest(&bucket, "out");
     let here: Value = serde_json::from_str(&fs::read_to_string(out.join("manifest.json")).unwrap()).unwrap();
     assert_eq!(here["files"], there["files"], "an export is the same wherever it goes");
@@ -45,16 +45,17 @@ fn a_table_leaves_for_s3_and_comes_back() {
     let [whole, later] = ["a/whole", "a/later/"].map(|prefix| bucket.at(prefix));
     // Files beside the prefix are left as they are.
     bucket.put("a/whole.txt", b"mine");
-    let said = run_ok(&from, &["export", "--to", &whole]);
+    let said = run_ok(&from, &["admin", "export", "--to", &whole]);
     assert!(said.starts_with(&format!("{whole}: ")), "{said}");
     let temporary = folder.path().join("tmp");
     fs::create_dir(&temporary).unwrap();
-    let again = with_s3(&from, &["export", "--to", &whole]).env("TMPDIR", &temporary).output().unwrap();
+    let again =
+        with_s3(&from, &["admin", "export", "--to", &whole]).env("TMPDIR", &temporary).output().unwrap();
     let again = error(&again);
     assert!(again.contains(&format!("{whole} holds an export already; name another prefix")), "{again}");
     // Files, by their names, are as in the manifest, and as those of a folder.
     let here = folder.path().join("here");
-    run_ok(&from, &["export", "--to", here.to_str().unwrap()]);
+    run_ok(&from, &["admin", "export", "--to", here.to_str().unwrap()]);
     let copied = folder.path().join("copied");
     bucket.copy("a/whole", &copied);
     let files = |folder| -> BTreeMap<_, _> {
@@ -64,15 +65,15 @@ fn a_table_leaves_for_s3_and_comes_back() {
     };
     assert_eq!(files(&copied), files(&here));
     // A row may stand in both; each of its exports is named by what its manifest is.
-    run_ok(&from, &["category", "create", "late"]);
-    let said = run_ok(&from, &["export", "--to", &later, "--since", copied.to_str().unwrap()]);
+    run_ok(&from, &["workspace", "category", "create", "late"]);
+    let said = run_ok(&from, &["admin", "export", "--to", &later, "--since", copied.to_str().unwrap()]);
     assert!(said.contains("items changed since"), "{said}");
     let more = folder.path().join("more");
-    run_ok(&from, &["export", "--to", more.to_str().unwrap(), "--since", &whole, "--since", &later]);
+    run_ok(&from, &["admin", "export", "--to", more.to_str().unwrap(), "--since", &whole, "--since", &later]);
     let target = Place::sqlite();
-    let missing = error(&run(&target, &["restore", "--from", &later]));
+    let missing = error(&run(&target, &["admin", "restore", "--from", &later]));
     assert!(missing.contains("s3://") && missing.contains("name its folder too"), "{missing}");
-    let all = ["restore", "--from", &later, "--from", &whole, "--from", more.to_str().unwrap()];
+    let all = ["admin", "restore", "--from", &later, "--from", &whole, "--from", more.to_str().unwrap()];
     let mut restore = with_s3(&target, &all);
     assert!(restore.env("TMPDIR", &temporary).status().unwrap().success());
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left of what was fetched");
@@ -83,7 +84,7 @@ fn a_table_leaves_for_s3_and_comes_back() {
     let mut bytes = bucket.read("a/whole/items-00001.ndjson.zst");
     bytes[100] ^= 1;
     bucket.put("a/whole/items-00001.ndjson.zst", &bytes);
-    let refused = error(&run(&Place::sqlite(), &["restore", "--from", &whole]));
+    let refused = error(&run(&Place::sqlite(), &["admin", "restore", "--from", &whole]));
     assert!(refused.contains("items-00001.ndjson.zst is not the file that was exported"), "{refused}");
 }
 
@@ -91,7 +92,8 @@ fn a_table_leaves_for_s3_and_comes_back() {
 fn killed_s3_export_and_restore_finish_when_repeated() {
     let (from, bucket) = (filled(), Bucket::new("stuck"));
     let out = bucket.at("out");
-    let mut process = with_s3(&from, &["export", "--to", &out]).stderr(Stdio::null()).spawn().unwrap();
+    let mut process =
+        with_s3(&from, &["admin", "export", "--to", &out]).stderr(Stdio::null()).spawn().unwrap();
     let mut looks = 0;
     while bucket.keys().len() < 2 {
         assert!(process.try_wait().unwrap().is_none(), "it waits for its manifest");
@@ -102,24 +104,24 @@ fn killed_s3_export_and_restore_finish_when_repeated() {
     process.kill().unwrap();
     process.wait().unwrap();
     assert!(!bucket.keys().contains(&"out/manifest.json".to_owned()));
-    let missing = error(&run(&Place::sqlite(), &["restore", "--from", &out]));
+    let missing = error(&run(&Place::sqlite(), &["admin", "restore", "--from", &out]));
     assert!(missing.contains("out/manifest.json is not there"), "{missing}");
     // Files that it has left, and those of an older export, go; files that are no export's stay, and are named.
     bucket.put("out/segments-00009.ndjson.zst", b"half");
     bucket.put("out/thesis.tex", b"mine");
-    let refused = error(&run(&from, &["export", "--to", &out]));
+    let refused = error(&run(&from, &["admin", "export", "--to", &out]));
     assert!(refused.contains(&format!("{out} holds other files, such as thesis.tex")), "{refused}");
-    let below = error(&run(&from, &["export", "--to", &format!("s3://{}", bucket.name)]));
+    let below = error(&run(&from, &["admin", "export", "--to", &format!("s3://{}", bucket.name)]));
     assert!(below.contains("holds other files, such as out; name an empty prefix"), "{below}");
     let other = Bucket::new("fine");
     other.put("out/segments-00009.ndjson.zst", b"half");
     let out = other.at("out");
-    run_ok(&from, &["export", "--to", &out]);
+    run_ok(&from, &["admin", "export", "--to", &out]);
     assert!(!other.keys().contains(&"out/segments-00009.ndjson.zst".to_owned()), "{:?}", other.keys());
     let target = Place::sqlite();
     let mut killed = 0;
     for round in 0..kills() {
-        let restore = ["restore", "--from", &*out];
+        let restore = ["admin", "restore", "--from", &*out];
         let mut process = with_s3(&target, &restore).stderr(Stdio::null()).spawn().unwrap();
         sleep(Duration::from_millis(15 + round * 37 % 400));
         killed += u64::from(process.try_wait().unwrap().is_none());
@@ -127,16 +129,16 @@ fn killed_s3_export_and_restore_finish_when_repeated() {
         process.wait().unwrap();
     }
     assert!(killed > 0, "nothing was killed");
-    run_ok(&target, &["restore", "--from", &out]);
+    run_ok(&target, &["admin", "restore", "--from", &out]);
     assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&from));
 }
 
 #[test]
 fn answers_of_s3_that_are_lost_are_settled() {
     let (from, bucket) = (filled(), Bucket::new("deaf"));
-    run_ok(&from, &["export", "--to", &bucket.at("out")]);
+    run_ok(&from, &["admin", "export", "--to", &bucket.at("out")]);
     let target = Place::sqlite();
-    assert!(run_ok(&target, &["restore", "--from", &bucket.at("out")]).contains("as they were at"));
+    assert!(run_ok(&target, &["admin", "restore", "--from", &bucket.at("out")]).contains("as they were at"));
 }
 
 #[test]
@@ -175,9 +177,9 @@ fn what_s3_refuses_says_what_to_do() {
         ("gs://not-there/out", &[], Some(2), "`gs://` is not known; name a folder, or s3://BUCKET/PREFIX"),
     ] {
         for args in [
-            &["export", "--to", to][..],
-            &["restore", "--from", to],
-            &["lake", "sync", "-w", "credit/prod", "--to", to],
+            &["admin", "export", "--to", to][..],
+            &["admin", "restore", "--from", to],
+            &["admin", "lake", "sync", "-w", "credit/prod", "--to", to],
         ] {
             let (found, error) = refused(args, variables);
             assert!(error.contains(says), "{args:?}: {error}");

@@ -83,35 +83,40 @@ fn unreadable_segment_stops_only_its_log() {
     wait_for(&service, &[1, 2]);
     service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters_total 1"));
     service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters 1\n"));
-    let listed = run_ok(&place, &["dlq", "list"]);
+    let listed = run_ok(&place, &["admin", "dead-letters", "list"]);
     assert!(listed.contains(&name) && listed.contains("stopped"), "{listed}");
-    assert!(run_ok(&place, &["dlq", "show", &name, "-w", "credit/prod"]).contains("refused by"));
+    assert!(
+        run_ok(&place, &["admin", "dead-letters", "show", &name, "-w", "credit/prod"]).contains("refused by")
+    );
     let found = &status(&place)["workspaces"][0];
     assert_eq!(
         (&found["dead_letters"], &found["lag_segments"], &found["dirty_days"]),
         (&1.into(), &1.into(), &1.into())
     );
 
-    let refused = run(&place, &["dlq", "retry", &name, "-w", "credit/prod"]);
+    let refused = run(&place, &["admin", "dead-letters", "retry", &name, "-w", "credit/prod"]);
     assert!(!refused.status.success(), "it cannot be read still");
 
     // Segments that come after it wait for it.
     predict(&service, "c");
     wait_for(&service, &[1, 3]);
-    run_ok(&place, &["dlq", "skip", &name, "-w", "credit/prod"]);
+    run_ok(&place, &["admin", "dead-letters", "skip", &name, "-w", "credit/prod"]);
     wait_for(&service, &[2, 3]);
     // A segment that was dealt with is not counted any more.
     service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters 0\n"));
-    assert!(!run(&place, &["dlq", "skip", &name, "-w", "credit/prod"]).status.success(), "only once");
+    assert!(
+        !run(&place, &["admin", "dead-letters", "skip", &name, "-w", "credit/prod"]).status.success(),
+        "only once"
+    );
     let verified = service_verified(&place);
     assert!(verified.contains("all as the log says"), "{verified}");
     assert_eq!(status(&place)["workspaces"][0]["skipped"], 1);
 
     // A rebuild comes to the same, and remembers what was left out.
-    let rebuilt = run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+    let rebuilt = run_ok(&place, &["admin", "rebuild", "-w", "credit/prod", "--share", "1"]);
     assert!(rebuilt.contains("version 2 is read now"), "{rebuilt}");
     wait_for(&service, &[2, 3]);
-    assert!(run_ok(&place, &["dlq", "list"]).contains("skipped"));
+    assert!(run_ok(&place, &["admin", "dead-letters", "list"]).contains("skipped"));
     assert!(service_verified(&place).contains("all as the log says"));
 }
 
@@ -124,7 +129,7 @@ fn service_verified(place: &Place) -> String {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    run_ok(place, &["verify"])
+    run_ok(place, &["admin", "verify"])
 }
 
 #[test]
@@ -133,15 +138,17 @@ fn restored_segment_is_folded_by_a_retry() {
     let service = Service::start(&place);
     wait_for(&service, &[1, 2]);
     // The metric counts those of all services of this process.
-    let is_there = |_| !run_ok(&place, &["dlq", "list"]).contains("no dead letters");
+    let is_there = |_| !run_ok(&place, &["admin", "dead-letters", "list"]).contains("no dead letters");
     assert!((0..300).any(is_there), "no dead letter came");
     // A projector hears of the segment that is put again, and would fold it before the retry does.
     drop(service);
     mend(&place, item);
-    assert!(run_ok(&place, &["dlq", "retry", &name, "-w", "credit/prod"]).contains("is folded"));
+    assert!(
+        run_ok(&place, &["admin", "dead-letters", "retry", &name, "-w", "credit/prod"]).contains("is folded")
+    );
     let service = Service::start(&place);
     wait_for(&service, &[2, 2]);
-    assert!(run_ok(&place, &["dlq", "list"]).contains("no dead letters"));
+    assert!(run_ok(&place, &["admin", "dead-letters", "list"]).contains("no dead letters"));
     assert!(service_verified(&place).contains("all as the log says"));
 }
 
@@ -152,7 +159,7 @@ fn rebuild_beside_the_service_deletes_old_version() {
     register(&service);
     (0..20).for_each(|at| predict(&service, &format!("k{at}")));
     for version in 2..4_u64 {
-        let rebuilt = run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+        let rebuilt = run_ok(&place, &["admin", "rebuild", "-w", "credit/prod", "--share", "1"]);
         assert!(rebuilt.contains(&format!("version {version} is read now")), "{rebuilt}");
         predict(&service, &format!("after-{version}"));
         wait_for(&service, &[19 + version, 19 + version]);
@@ -215,7 +222,7 @@ fn asked_service_carries_out_the_erasure() {
     service.get_until(&rollups, |answer| counts(answer.text()) == [2]);
     let refused = post("predictions", NDJSON, &row("loan-1"));
     assert_eq!(refused.status, 422, "{}", refused.text());
-    assert!(run_ok(&place, &["verify"]).contains("all as the log says"));
+    assert!(run_ok(&place, &["admin", "verify"]).contains("all as the log says"));
 }
 
 /// Posts a prediction alone.
@@ -246,7 +253,8 @@ fn small_segments_are_merged_unless_disabled() {
             answer.text().lines().find_map(|line| line.strip_prefix("almanac_projector_sweeps_total "));
         sweeps.is_some_and(|sweeps| sweeps != "0")
     };
-    let planned = || run_ok(&place, &["compact", "-w", "credit/prod", "--to", "2026-06-01", "--dry-run"]);
+    let planned =
+        || run_ok(&place, &["admin", "compact", "-w", "credit/prod", "--to", "2026-06-01", "--dry-run"]);
     // A projector sweeps when it starts.
     let off = Running::start(&place, &[], &[("ALMANAC_COMPACT", "off")]);
     off.get_until("/metrics", swept);
@@ -264,7 +272,7 @@ fn small_segments_are_merged_unless_disabled() {
     on.stop();
     assert_eq!(compaction()["merged_items"], 1, "{}", compaction());
     assert!(planned().ends_with(": 0 written, 18 deleted\n"), "{}", planned());
-    let refused = run(&place, &["compact", "-w", "credit/prod", "--to", "2200-01-01"]);
+    let refused = run(&place, &["admin", "compact", "-w", "credit/prod", "--to", "2200-01-01"]);
     assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("2200-01-01 is too late"));
 }

@@ -106,7 +106,7 @@ fn both_doors_leave_the_same_of_a_release() {
         );
         let user = workspace.replace('/', "-");
         run_ok(&place, &["user", "create", &user]);
-        run_ok(&place, &["follow", &user, "-w", workspace]);
+        run_ok(&place, &["follow", "add", &user, "-w", workspace]);
     }
     let hand = |args: &[&str]| run_ok(&place, &[args, &["-w", "by/hand"]].concat());
     let post = |path: &str, body: &Value| service.post(path, "application/json", None, &body.to_string());

@@ -8,7 +8,7 @@ mod dynamodb_local {
         let places = [Place::sqlite(), Place::dynamodb_local()];
         for place in &places {
             run_ok(place, &["demo", set, "--until", to]);
-            assert!(run_ok(place, &["verify"]).contains("all as the log says"));
+            assert!(run_ok(place, &["admin", "verify"]).contains("all as the log says"));
         }
         for what in ["predictions", "outcomes", "releases", "joined", "rollups", "evaluations"] {
             for more in [&["--format", "csv"][..], &[], &["--as-of", as_of, "--format", "ndjson"]] {

@@ -65,7 +65,7 @@ fn post_project_query_restart_query_again(place: &Place) {
     assert_eq!(page["counts"]["outcomes"], 2);
     assert_eq!(page["releases"][0]["counts"]["predictions"], 3);
     drop(service);
-    assert!(run_ok(place, &["verify"]).contains("all as the log says"));
+    assert!(run_ok(place, &["admin", "verify"]).contains("all as the log says"));
 }
 
 fn a_retried_upload_is_counted_once(place: &Place) {
@@ -131,7 +131,7 @@ fn many_writers_leave_no_hole_and_lose_nothing(place: &Place) {
     let rollups = "/v1/workspaces/credit/prod/rollups?from=2026-06-01&to=2026-06-01&release=v1";
     service.get_until(rollups, |answer| ndjson(answer.text()).iter().any(|row| row["predictions"] == 80));
     drop(service);
-    let report = run_ok(place, &["verify"]);
+    let report = run_ok(place, &["admin", "verify"]);
     assert!(report.contains("all as the log says"), "{report}");
 }
 
@@ -184,5 +184,5 @@ fn bad_requests_say_what_is_wrong() {
     assert_eq!(service.get("/v1/workspaces/credit/prod").json()["releases"].as_array().unwrap().len(), 1);
     let nothing = service.get("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-30");
     assert_eq!((nothing.status, nothing.text()), (200, ""), "nothing of a refused batch was stored");
-    assert!(!run(&place, &["verify", "-w", "credit/test"]).status.success());
+    assert!(!run(&place, &["admin", "verify", "-w", "credit/test"]).status.success());
 }

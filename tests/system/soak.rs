@@ -207,12 +207,12 @@ fn assert_caught_up(world: &World) {
     let mut service = world.start(0);
     let is_right = (0..600).any(|_| {
         thread::sleep(PAUSE * 4);
-        let output = run(&world.place, &["verify"]);
+        let output = run(&world.place, &["admin", "verify"]);
         output.status.success() && String::from_utf8_lossy(&output.stdout).contains("all as the log says")
     });
     service.kill().unwrap();
     service.wait().unwrap();
-    assert!(is_right, "{}", String::from_utf8_lossy(&run(&world.place, &["verify"]).stdout));
+    assert!(is_right, "{}", String::from_utf8_lossy(&run(&world.place, &["admin", "verify"]).stdout));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A table that a newer Almanac wrote into is refused as a whole. One of an older layout is served as it is, so that the older Almanac may
-//! come back, until `almanac upgrade` raises its layout and writes again what is in an older form, while services go on.
+//! come back, until `almanac admin upgrade` raises its layout and writes again what is in an older form, while services go on.
 
 use std::sync::Arc;
 
@@ -49,9 +49,9 @@ fn a_table_of_a_newer_almanac_is_refused(place: &Place) {
         &["projector"],
         &["query", "predictions", "-w", FLIGHTS, "--last", "7d"],
         &["workspace", "create", "flights/other"],
-        &["verify"],
-        &["rebuild", "-w", FLIGHTS],
-        &["upgrade"],
+        &["admin", "verify"],
+        &["admin", "rebuild", "-w", FLIGHTS],
+        &["admin", "upgrade"],
     ];
     for command in commands {
         let refused = run(place, command);
@@ -62,12 +62,12 @@ fn a_table_of_a_newer_almanac_is_refused(place: &Place) {
             "{command:?}: {said}"
         );
     }
-    let doctor = run(place, &["doctor"]);
+    let doctor = run(place, &["admin", "doctor"]);
     let said = String::from_utf8(doctor.stdout).unwrap();
     assert!(doctor.status.code() == Some(1) && said.contains("written by Almanac 9.1.0"), "{said}");
     assert_eq!(get(&table, &key::layout()), newer, "nothing was written");
     put(&table, known);
-    run_ok(place, &["verify"]);
+    run_ok(place, &["admin", "verify"]);
 }
 
 /// A table as the Almanac before this one leaves it, with a day that is pinned.
@@ -95,25 +95,25 @@ fn an_older_layout_stays_until_it_is_raised(place: &Place) {
     assert_eq!(retention(&table), (1, 2, false));
     assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1);
     // A form of the new layout is refused.
-    let snapshot = ["snapshot", "create", "april", "-w", FLIGHTS];
+    let snapshot = ["workspace", "snapshot", "create", "april", "-w", FLIGHTS];
     let snapshot = [&snapshot[..], &["--from", "2013-04-01", "--to", "2013-04-02"]].concat();
     let refused = run(place, &snapshot);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("call `almanac upgrade` first"), "{said}");
-    assert!(run_ok(place, &["doctor"]).contains("almanac upgrade"), "doctor says so");
+    assert!(!refused.status.success() && said.contains("call `almanac admin upgrade` first"), "{said}");
+    assert!(run_ok(place, &["admin", "doctor"]).contains("almanac admin upgrade"), "doctor says so");
 
-    let planned = run_ok(place, &["upgrade", "--dry-run"]);
+    let planned = run_ok(place, &["admin", "upgrade", "--dry-run"]);
     let steps = format!("{FLIGHTS}: retention, version 1 to 2\n");
     assert_eq!(planned, format!("{steps}layout 1 to {LAYOUT}, 1 items to be written again\n"));
-    assert_eq!(run_ok(place, &["upgrade", "--dry-run"]), planned, "nothing was changed");
-    assert_eq!(run_ok(place, &["upgrade"]), format!("{steps}layout {LAYOUT}\n"));
+    assert_eq!(run_ok(place, &["admin", "upgrade", "--dry-run"]), planned, "nothing was changed");
+    assert_eq!(run_ok(place, &["admin", "upgrade"]), format!("{steps}layout {LAYOUT}\n"));
     assert_eq!(retention(&table), (2, 2, true));
-    assert_eq!(run_ok(place, &["upgrade"]), format!("layout {LAYOUT}\n"), "it may be called again");
+    assert_eq!(run_ok(place, &["admin", "upgrade"]), format!("layout {LAYOUT}\n"), "it may be called again");
     run_ok(place, &snapshot);
     service.stop();
     // From now on the one before is refused, as a newer layout is here.
     assert_eq!(block_on(layout::load(&*table)).unwrap().number, LAYOUT);
-    assert!(!run_ok(place, &["verify"]).contains("FAULT"));
+    assert!(!run_ok(place, &["admin", "verify"]).contains("FAULT"));
 }
 
 fn upgrade_requires_replacing_older_projectors_first(place: &Place) {
@@ -124,11 +124,11 @@ fn upgrade_requires_replacing_older_projectors_first(place: &Place) {
         ["shards", "dirty", "oldest_ms", "retries"].into_iter().fold(beat, |item, name| item.with(name, 0));
     let beat = beat.with("layout", 1);
     put(&table, beat.clone());
-    let refused = run(place, &["upgrade"]);
+    let refused = run(place, &["admin", "upgrade"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("older Almanac are at work: old-one"), "{said}");
     assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1, "nothing was changed");
     put(&table, beat.with("at", now.plus_seconds(-90).micros()));
-    assert_eq!(run_ok(place, &["upgrade"]).lines().last().unwrap(), format!("layout {LAYOUT}"));
+    assert_eq!(run_ok(place, &["admin", "upgrade"]).lines().last().unwrap(), format!("layout {LAYOUT}"));
 }

@@ -121,7 +121,7 @@ fn both_sets_live_in_one_place() {
     let again = run_ok(data.path(), &["demo", "weather", "--until", "2013-07-02"]);
     assert!(again.contains("nothing changed"), "{again}");
     assert!(run_ok(data.path(), &["demo", "flights", "--until", "2013-04-02"]).contains("nothing changed"));
-    assert!(run_ok(data.path(), &["verify"]).contains("all as the log says"));
+    assert!(run_ok(data.path(), &["admin", "verify"]).contains("all as the log says"));
 }
 
 #[test]

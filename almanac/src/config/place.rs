@@ -11,7 +11,7 @@ use table::{engine::Engine, sqlite::Sqlite};
 
 use super::Origin;
 
-/// Engines of this build. Opening a table and `almanac table` use the engine of the named store.
+/// Engines of this build. Opening a table and `almanac admin table` use the engine of the named store.
 const ENGINES: &[&dyn Engine] = &[
     &Sqlite,
     #[cfg(feature = "dynamodb")]

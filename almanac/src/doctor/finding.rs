@@ -1,4 +1,4 @@
-//! Findings of `almanac doctor`: the state of one thing, and its remedy.
+//! Findings of `almanac admin doctor`: the state of one thing, and its remedy.
 
 use serde_json::{Value, json};
 

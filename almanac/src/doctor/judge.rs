@@ -74,7 +74,7 @@ fn told(error: &Error) -> (String, String) {
     } else if error.may_pass() {
         "see that the table can be reached; of a file, let this user write to the file and its folder, and see that the disk is not full"
     } else {
-        "name another table with --store, or restore this one (`almanac restore`, a backup)"
+        "name another table with --store, or restore this one (`almanac admin restore`, a backup)"
     };
     let message = error.to_string();
     let (what, remedy) = split(&message, usual);
@@ -98,7 +98,7 @@ pub(super) fn table(shape: &Lines) -> (Vec<Finding>, bool) {
     let of = |wanted| shape.iter().filter(move |(label, _)| *label == wanted).map(|(_, value)| value);
     let problems: Vec<Finding> = of("problem")
         .map(|problem| {
-            let (what, remedy) = split(problem, "see `almanac table describe`");
+            let (what, remedy) = split(problem, "see `almanac admin table describe`");
             Finding::fault("table", what, remedy)
         })
         .collect();
@@ -164,7 +164,7 @@ pub(super) fn disk(free: Result<u64, String>, path: &str) -> Finding {
         }
     };
     let said = format!("{:.1} GiB are free at {path}", free as f64 / (1_u64 << 30) as f64);
-    let remedy = "make room, move the data (`almanac backup`), or keep events for fewer days (`almanac workspace retention`)";
+    let remedy = "make room, move the data (`almanac admin backup`), or keep events for fewer days (`almanac workspace retention`)";
     match free {
         free if free < FULL_BYTES => Finding::fault("disk", said, remedy),
         free if free < LOW_BYTES => Finding::warning("disk", said, remedy),
@@ -210,7 +210,7 @@ fn lag(status: &Status, alive: usize) -> Finding {
     let remedy = match alive {
         0 => "start a projector: `almanac up`, or `almanac projector`",
         _ => {
-            "see the projector's log; a dead letter holds its log up (`almanac dlq list`), more projectors share the work"
+            "see the projector's log; a dead letter holds its log up (`almanac admin dead-letters list`), more projectors share the work"
         }
     };
     Finding::fault("lag", format!("behind: {late}"), remedy)
@@ -227,7 +227,7 @@ fn letters(status: &Status) -> Finding {
     Finding::fault(
         "dead letters",
         found,
-        "`almanac dlq list` names them and says why; `almanac dlq retry` after the cause is mended, or `almanac dlq skip`",
+        "`almanac admin dead-letters list` names them and says why; `almanac admin dead-letters retry` after the cause is mended, or `almanac admin dead-letters skip`",
     )
 }
 
@@ -238,7 +238,7 @@ fn skipped(status: &Status) -> Finding {
         false => Finding::warning(
             "skipped",
             format!("segments that are left out of metrics: {found}"),
-            "`almanac dlq list` names them; `almanac dlq retry` takes one in again once it can be read",
+            "`almanac admin dead-letters list` names them; `almanac admin dead-letters retry` takes one in again once it can be read",
         ),
     }
 }
@@ -263,7 +263,7 @@ pub(super) fn layout(found: &Layout) -> Finding {
         false => Finding::warning(
             "layout",
             said,
-            "`almanac upgrade` raises it once no older Almanac is to be started any more; `almanac upgrade --dry-run` says what it does",
+            "`almanac admin upgrade` raises it once no older Almanac is to be started any more; `almanac admin upgrade --dry-run` says what it does",
         ),
     }
 }
@@ -279,7 +279,7 @@ pub(super) fn versions(status: &Status, shape: &Lines) -> Finding {
         false => Finding::warning(
             "versions",
             format!("{this}; projections that are being built: {building}"),
-            "if no `almanac rebuild` runs, call it again: it goes on where it stopped",
+            "if no `almanac admin rebuild` runs, call it again: it goes on where it stopped",
         ),
     }
 }
@@ -355,14 +355,15 @@ mod tests {
         assert_eq!(findings, [Finding::fault("table", "it has no stream", "turn it on")]);
         let (findings, is_usable) = table(&vec![("engine", "SQLite".into()), ("size", "9 bytes".into())]);
         assert!(is_usable && findings == [Finding::ok("table", "SQLite, 9 bytes")], "{findings:?}");
-        let missing = no_table(&Error::not_found("there is no table `a`; `almanac table create` makes it"));
+        let missing =
+            no_table(&Error::not_found("there is no table `a`; `almanac admin table create` makes it"));
         assert_eq!(
             (&*missing.what, &*missing.remedy),
-            ("there is no table `a`", "`almanac table create` makes it")
+            ("there is no table `a`", "`almanac admin table create` makes it")
         );
         let found = no_table(&Error::invalid("it is blue"));
         assert_eq!(seen(&found), (Level::Fault, "it is blue"));
-        assert!(found.remedy.contains("`almanac restore`"), "{found:?}");
+        assert!(found.remedy.contains("`almanac admin restore`"), "{found:?}");
         let found = no_table(&Error::unavailable("it cannot be written"));
         assert_eq!(seen(&found), (Level::Fault, "it cannot be written"));
         assert!(found.remedy.contains("the file and its folder"), "the data is sound: {found:?}");

@@ -1,8 +1,7 @@
-//! `almanac doctor`: checks everything that an installation needs, and prints a remedy for each fault.
+//! `almanac admin doctor`: checks everything that an installation needs, and prints a remedy for each fault.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use anyhow::Context;
 use catalog::Catalog;
 use clap::Args;
 use event::{Clock, Error, Result, Timestamp};
@@ -19,7 +18,6 @@ use crate::{
     lines::Lines,
     open,
     shown::{ShowFormat, Shown, print_json},
-    telemetry::logs,
 };
 
 mod finding;
@@ -36,11 +34,8 @@ pub(crate) struct DoctorArgs {
 }
 
 /// Prints the findings. A refused configuration is a finding as well.
-pub(crate) fn command(config: Result<Config>, args: &DoctorArgs) -> anyhow::Result<Exit> {
-    logs::init(config.as_ref().map(|config| config.log_format.value).unwrap_or_default());
-    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let findings = runtime.block_on(examine(config));
-    logs::flush();
+pub(crate) async fn command(config: Result<Config>, args: &DoctorArgs) -> anyhow::Result<Exit> {
+    let findings = examine(config).await;
     let is_well = findings.iter().all(|finding| finding.level < Level::Fault);
     match args.shown.format {
         ShowFormat::Table => print!("{}", text(&findings)),

@@ -1,4 +1,4 @@
-//! `almanac restore`: stores the items of an export in an empty table, or those of a workspace beside others.
+//! `almanac admin restore`: stores the items of an export in an empty table, or those of a workspace beside others.
 //!
 //! A marker names the export and counts its stored files. So a killed restore continues when it is called again, and no table
 //! becomes a mixture of two. Until it has ended, no other command opens the table. A workspace cannot be found until it has ended:
@@ -74,7 +74,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     );
     if named.is_some_and(|named| named.layout < LAYOUT) {
         println!(
-            "{store}: it came from an older layout; `almanac upgrade` writes again what is in an older form"
+            "{store}: it came from an older layout; `almanac admin upgrade` writes again what is in an older form"
         );
     }
     Ok(())
@@ -120,7 +120,7 @@ async fn entities(row: &Row, workspace: &Id) -> Result<Vec<Item>> {
 pub(crate) async fn check_restored(table: &dyn Table) -> Result<()> {
     match Marker::load(table, &key::restored()).await? {
         Some(marker) if !marker.is_done => Err(Error::incomplete(
-            "an export is being restored into this table, and not all of it is there; call `almanac restore` again with the same folders: \
+            "an export is being restored into this table, and not all of it is there; call `almanac admin restore` again with the same folders: \
              it goes on where it was broken off",
         )),
         _ => Ok(()),
@@ -238,7 +238,9 @@ impl Restore<'_> {
             )));
         }
         if layout::load(&*self.table).await?.number < LAYOUT {
-            return Err(Error::invalid("the table is in an older layout: call `almanac upgrade` first"));
+            return Err(Error::invalid(
+                "the table is in an older layout: call `almanac admin upgrade` first",
+            ));
         }
         let (workers, now) = (heartbeats(&*self.table).await?, self.clock.now());
         let alive = workers.iter().filter(|worker| is_alive(worker, now));

@@ -109,6 +109,14 @@ impl Described {
             let says = said(&schema, schemas);
             Field::new((name, At::Body), (says, is_required), Schema::of(&schema, schemas))
         }));
+        // Of a list beside a field with the name of one of it, the option keeps the name of the list.
+        let names: Vec<String> = fields.iter().map(|field| field.name.replace('_', "-")).collect();
+        for field in &mut fields {
+            let whole = field.name.replace('_', "-");
+            if field.at == At::Body && field.option != whole && names.contains(&field.option) {
+                field.option = whole;
+            }
+        }
         // Options have names of their own.
         let options = fields.iter().map(|field| (format!("`{}`", field.name), format!("--{}", field.option)));
         let options: Vec<(String, String)> = options.collect();

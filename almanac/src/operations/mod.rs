@@ -5,7 +5,12 @@ mod described;
 mod rows;
 mod verbs;
 
-use std::{collections::BTreeMap, io::Write as _};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use anyhow::Context;
 use axum::body::Bytes;
@@ -25,6 +30,7 @@ use crate::{
     client::{Answer, Client},
     config::Config,
     exit::Exit,
+    in_toml,
     shown::{ShowFormat, Shown, columns, print_json, show, show_one},
 };
 
@@ -36,6 +42,12 @@ const UNSET: &str = "unset";
 const FORMAT: &str = "format";
 /// Option for the fields of a list.
 const FIELDS: &str = "fields";
+/// Word or option for a file with the body of a request.
+const BODY: &str = "body";
+/// Help of it.
+const BODY_HELP: &str = "A TOML or JSON file with the fields of what is sent, or - for the standard input";
+
+const TOO_MANY: &str = "one argument too many: with -w, do not name the workspace as a word";
 
 /// Ids of positional words.
 const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
@@ -46,27 +58,25 @@ const BY_THEMSELVES: [&str; 7] = ["user", "principal", "group", "system", "categ
 /// Adds the commands to those of `command`, beside what its groups have.
 pub(crate) fn with_commands(command: Command) -> Command {
     let all = described();
-    verbs().fold(command, |command, verb| {
-        let words: Vec<&str> = verb.words.split(' ').collect();
-        add(command, &words, verb.command(&all[verb.operation]))
-    })
+    verbs().fold(command, |command, verb| add(command, (0, verb.words), verb.command(&all[verb.operation])))
 }
 
-fn add(command: Command, words: &[&'static str], verb: Command) -> Command {
-    let [first, rest @ ..] = words else { return command };
-    if rest.is_empty() {
+/// Adds a command whose words begin at `from` to its group, which is made with its first command.
+fn add(command: Command, (from, words): (usize, &'static str), verb: Command) -> Command {
+    let Some(end) = words[from..].find(' ').map(|at| from + at) else {
         return command.subcommand(verb);
-    }
+    };
+    let (first, group) = (&words[from..end], &words[..end]);
     let command = match command.find_subcommand(first).is_some() {
         true => command,
         false => {
-            let says = GROUPS.iter().find(|(name, _)| name == first).map_or("", |(_, says)| says);
+            let says = GROUPS.iter().find(|(name, _)| *name == group).map_or("", |(_, says)| says);
             command.subcommand(
-                Command::new(*first).about(says).subcommand_required(true).arg_required_else_help(true),
+                Command::new(first).about(says).subcommand_required(true).arg_required_else_help(true),
             )
         }
     };
-    command.mut_subcommand(first, |group| add(group, rest, verb))
+    command.mut_subcommand(first, |group| add(group, (end + 1, words), verb))
 }
 
 /// Finds the command that was called, and its matches.
@@ -93,7 +103,10 @@ impl Verb {
         for (word, id) in self.takes.iter().zip(WORDS) {
             let (name, is_optional) = optional(word);
             let field = self.described().find_map(|one| one.field(name));
-            let (shown, says) = field.map_or((name, ""), |field| (&field.shown, &field.says));
+            let (shown, says) = match (name, field) {
+                (BODY, _) => ("FILE", BODY_HELP),
+                (_, field) => field.map_or((name, ""), |field| (&field.shown, &field.says)),
+            };
             // With -w the words move up.
             let is_required = !is_optional && !is_in_workspace;
             command = command.arg(Arg::new(id).value_name(shown).help(says).required(is_required));
@@ -102,8 +115,20 @@ impl Verb {
             let says = "The workspace, as category/name or by id, where it is not named first";
             command = command.arg(Arg::new(WORKSPACE).long(WORKSPACE).short('w').help(says));
         }
+        let takes_body = self.described().any(|one| one.has_body);
+        let is_option = takes_body && !self.takes.iter().any(|word| optional(word).0 == BODY);
+        if is_option {
+            let body = Arg::new(BODY).long(BODY).value_name("FILE").help(BODY_HELP);
+            command = command.arg(body.hide_short_help(true));
+        }
         for field in self.options() {
-            command = command.arg(field.option(field.is_required && self.or.is_empty()));
+            let is_required = field.is_required && self.or.is_empty();
+            command = command.arg(match (is_required, takes_body && field.at == At::Body) {
+                (true, true) if is_option => field.option(false).required_unless_present(BODY),
+                // A word names the body.
+                (true, true) => field.option(false),
+                _ => field.option(is_required),
+            });
         }
         if self.changes_attributes(described) {
             let set = Arg::new(SET).long(SET).value_name("NAME=VALUE").action(ArgAction::Append);
@@ -134,8 +159,8 @@ impl Verb {
         let may_read = self.described().any(|one| one.method == Method::GET);
         let fits = |one: &&Described| {
             let has_path = one.fields.iter().filter(|field| field.at == At::Path).all(is_given);
-            let sets =
-                one.fields.iter().any(|field| field.at == At::Body && is_given(field) && !is_word(field));
+            let sets = given.contains_key(BODY)
+                || one.fields.iter().any(|field| field.at == At::Body && is_given(field) && !is_word(field));
             has_path && (!one.has_body || !may_read || sets)
         };
         self.described().find(fits).unwrap_or(&described()[self.operation])
@@ -197,6 +222,9 @@ pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> a
         let message = format!("--{} has no effect on this; leave it out", field.option);
         return Err(Error::invalid(message).into());
     }
+    if given.contains_key(BODY) && !described.has_body {
+        return Err(Error::invalid("nothing is sent here, so a body has no effect; leave it out").into());
+    }
     if described.field(FORMAT).is_some() {
         return rows::run(config, (verb, described), given, matches).await;
     }
@@ -222,6 +250,9 @@ fn given(verb: &Verb, matches: &ArgMatches) -> Result<Given, Error> {
     if verb.changes_attributes(described) {
         attributes(matches, &mut given)?;
     }
+    if let Some(file) = matches.try_get_one::<String>(BODY).ok().flatten() {
+        given.insert(BODY.to_owned(), vec![file.clone()]);
+    }
     let words = WORDS.iter().filter_map(|id| matches.try_get_one::<String>(id).ok().flatten().cloned());
     let workspace = matches.try_get_one::<String>(WORKSPACE).ok().flatten().cloned();
     place(verb, described, (words.collect(), workspace), &mut given)?;
@@ -240,7 +271,7 @@ fn place(
     let begins = verb.takes.first().is_some_and(|word| is_place(optional(word).0));
     let names = verb.takes.iter().skip(usize::from(begins && workspace.is_some()));
     if words.len() > names.len() {
-        return Err(Error::invalid("one argument too many: with -w, do not name the workspace first"));
+        return Err(Error::invalid(TOO_MANY));
     }
     let (mut words, mut workspace) = (words.into_iter(), workspace);
     for (at, word) in names.enumerate() {
@@ -255,7 +286,9 @@ fn place(
             });
         };
         if is_place(name) {
-            workspace = Some(text);
+            if workspace.replace(text).is_some() {
+                return Err(Error::invalid(TOO_MANY));
+            }
             continue;
         }
         let is_first = at == 0 && !BY_THEMSELVES.contains(&name);
@@ -306,7 +339,9 @@ fn attributes(matches: &ArgMatches, given: &mut Given) -> Result<(), Error> {
 }
 
 fn request(verb: &Verb, described: &Described, given: &Given) -> anyhow::Result<Request<Full<Bytes>>> {
-    let (mut path, mut query, mut body) = (described.path.clone(), String::new(), Map::new());
+    let (mut path, mut query) = (described.path.clone(), String::new());
+    let mut body =
+        given.get(BODY).and_then(|file| file.first()).map_or_else(|| Ok(Map::new()), |file| body_of(file))?;
     let mut request = Request::builder().method(described.method.clone());
     for field in &described.fields {
         let fixed = verb.fixed.iter().find(|(name, _)| *name == field.name);
@@ -342,6 +377,20 @@ fn request(verb: &Verb, described: &Described, given: &Given) -> anyhow::Result<
         request = request.header(CONTENT_TYPE, "application/json");
     }
     request.uri(path + &query).body(Full::from(body)).context("the request cannot be made")
+}
+
+/// The fields in a file, or of the standard input: JSON, or else TOML.
+fn body_of(file: &str) -> anyhow::Result<Map<String, Value>> {
+    let text = match file {
+        "-" => io::read_to_string(io::stdin()).context("the standard input cannot be read")?,
+        file => fs::read_to_string(file).with_context(|| file.to_owned())?,
+    };
+    if text.trim_start().starts_with('{') {
+        let wrong = |error| Error::invalid(format!("{file}: it is no JSON: {error}"));
+        return Ok(serde_json::from_str(&text).map_err(wrong)?);
+    }
+    let wrong = |error| Error::invalid(in_toml::problem(Path::new(file), &text, &error));
+    Ok(toml::from_str(&text).map_err(wrong)?)
 }
 
 /// The segments of a path that name an entity: two for the path of a workspace, or one behind `-` for its id.
@@ -406,33 +455,68 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
         }
         return Ok(Exit::Done);
     }
-    let Some(answer) = answer.json() else {
-        std::io::stdout().write_all(&answer.body)?;
+    let Some(whole) = answer.json() else {
+        io::stdout().write_all(&answer.body)?;
         return Ok(Exit::Done);
     };
+    let answer = whole.pointer(verb.within).unwrap_or(&Value::Null);
     let exit = Exit::of_check(verb.check.is_empty() || answer[verb.check] == true);
     if let ShowFormat::Json = format {
-        print_json(&answer);
+        print_json(answer);
         return Ok(exit);
     }
+    let warnings = answer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    warnings.for_each(|warning| eprintln!("warning: {warning}"));
     if !verb.alone.is_empty() {
         let found = &answer[verb.alone];
         println!("{}", found.as_str().map_or_else(|| found.to_string(), str::to_owned));
         return Ok(exit);
     }
-    let listed = if verb.list.is_empty() { rows(&answer) } else { answer[verb.list].as_array() };
-    match listed {
-        Some(rows) if !rows.is_empty() || !named.is_empty() => {
-            let columns = if named.is_empty() { columns(rows) } else { named.split(' ').collect() };
-            let rows: Vec<Value> = rows.iter().map(|row| cells(row, &columns)).collect();
-            show(&columns, &rows, format);
+    for (at, (columns, rows)) in tables(verb, answer).iter().enumerate() {
+        if at > 0 {
+            println!();
         }
-        _ => show_one(inner(&answer), format),
+        show_rows(columns, rows, format);
+    }
+    match rows(answer) {
+        _ if !verb.tables.is_empty() => {}
+        Some(rows) if !rows.is_empty() || !named.is_empty() => show_rows(named, rows, format),
+        _ if answer.is_null() => println!("none"),
+        _ => show_one(inner(answer), format),
     }
     if let Some(next) = ["next_cursor", "next"].into_iter().find_map(|name| answer[name].as_str()) {
         println!("\nthere may be more: --cursor {next}");
     }
     Ok(exit)
+}
+
+/// Prints rows as a table of these columns, or of all that have values.
+fn show_rows(named: &str, rows: &[Value], format: ShowFormat) {
+    let columns = if named.is_empty() { columns(rows) } else { named.split(' ').collect() };
+    let rows: Vec<Value> = rows.iter().map(|row| cells(row, &columns)).collect();
+    show(&columns, &rows, format);
+}
+
+/// The tables of an answer, each with its columns: the first that there is, and those of the others that have rows.
+fn tables(verb: &Verb, answer: &Value) -> Vec<(&'static str, Vec<Value>)> {
+    let found = verb.tables.iter().filter_map(|(path, columns)| Some((*columns, rows_at(answer, path)?)));
+    let found = found.enumerate().filter(|(at, (_, rows))| *at == 0 || !rows.is_empty());
+    found.map(|(_, table)| table).collect()
+}
+
+/// The rows at a path of lists, each with the fields of what it is within.
+fn rows_at(of: &Value, path: &str) -> Option<Vec<Value>> {
+    if path.is_empty() {
+        return Some(vec![of.clone()]);
+    }
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    let mut all = Vec::new();
+    for one in of[name].as_array()? {
+        let mut row = of.as_object()?.clone();
+        row.extend(one.as_object()?.clone());
+        all.extend(rows_at(&Value::Object(row), rest).unwrap_or_default());
+    }
+    Some(all)
 }
 
 /// Prints the days of an answer that were not named.
@@ -481,7 +565,9 @@ mod tests {
             assert!(verb.or.iter().all(|id| all.contains_key(*id)), "{:?}", verb.or);
             let names = verb.takes.iter().map(|word| optional(word).0);
             for name in names.chain(verb.fixed.iter().map(|(name, _)| *name)) {
-                let is_there = described.field(name).is_some() || described.workspace_field() == Some(name);
+                let is_body = name == BODY && described.has_body;
+                let is_there =
+                    is_body || described.field(name).is_some() || described.workspace_field() == Some(name);
                 assert!(is_there, "`{}` has no field {name}", verb.words);
             }
         }
@@ -521,5 +607,31 @@ mod tests {
         assert_eq!(rows(&json!({ "a": [], "b": [] })), None);
         assert_eq!(rows(&json!({ "id": "g_1", "members": [{ "user": "ann" }] })), None);
         assert_eq!(inner(&json!({ "item": { "key": 1 } })), &json!({ "key": 1 }));
+    }
+
+    #[test]
+    fn rows_within_rows_have_the_fields_around_them() {
+        let digest = json!({ "digest": [{ "path": "a/b", "n": 1, "live": [{ "n": 2 }, { "n": 3 }] }, { "live": [] }] });
+        let rows = rows_at(&digest, "digest.live").unwrap();
+        assert_eq!(
+            rows.iter().map(|row| cells(row, &["path", "n"])).collect::<Vec<_>>(),
+            [json!({ "path": "a/b", "n": 2 }), json!({ "path": "a/b", "n": 3 }),]
+        );
+        assert_eq!(rows_at(&digest, "users"), None);
+    }
+
+    #[test]
+    fn a_body_is_read_as_json_or_as_toml() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body");
+        let mut read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            body_of(file.to_str().unwrap()).map(Value::Object).map_err(|error| error.to_string())
+        };
+        let body = json!({ "rules": [{ "name": "few", "below": 1.0 }] });
+        assert_eq!(read(&body.to_string()), Ok(body.clone()));
+        assert_eq!(read("[[rules]]\nname = \"few\"\nbelow = 1.0\n"), Ok(body));
+        assert!(read("{ \"rules\"").unwrap_err().contains("it is no JSON"));
+        assert!(read("[[rules]]\nname =\n").unwrap_err().contains("line 2"));
     }
 }

@@ -1,4 +1,4 @@
-//! `almanac table get|query|scan`: shows items of the table.
+//! `almanac admin table get|query|scan`: shows items of the table.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};

@@ -80,11 +80,16 @@ pub(super) struct Span {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Try {
-    /// A rule of the workspace.
-    name: Option<String>,
-    /// Or one that is not applied.
+    /// The rule.
+    name: String,
+    /// Rules that are not applied, of which it is one; without them it is a rule of the workspace.
     #[schema(inline)]
-    rule: Option<AlertRuleBody>,
+    #[serde(default)]
+    rules: Vec<AlertRuleBody>,
+    /// The webhooks beside such rules, so that the body may be one that is to be applied; they are checked.
+    #[schema(inline)]
+    #[serde(default)]
+    webhooks: Vec<Webhook>,
     /// The first day; 29 days before the last one when it is not given.
     #[schema(value_type = Option<String>, format = Date)]
     from: Option<Day>,
@@ -144,7 +149,7 @@ pub(super) fn delete_operation() -> Operation {
 
 pub(super) fn test_operation() -> Operation {
     let example = json!({
-        "rule": { "name": "auc-low", "metric": "auc", "release": "c1", "below": 0.7 },
+        "name": "auc-low", "rules": [{ "name": "auc-low", "metric": "auc", "release": "c1", "below": 0.7 }],
         "from": "2026-06-01", "to": "2026-06-03",
     });
     let tried = schema::object([
@@ -157,7 +162,7 @@ pub(super) fn test_operation() -> Operation {
         .tag("catalog")
         .summary("Try an alert rule on days that are over")
         .description("When it would have fired, by what is known now. Nothing is written, and days that are not due yet are left out.")
-        .body("One of `name` and `rule`, and the days.", [(JSON, content(schema::of::<Try>(), Some(example)))])
+        .body("The rule and the days.", [(JSON, content(schema::of::<Try>(), Some(example)))])
         .answers(StatusCode::OK, answer("The days in their order.", JSON, tried))
 }
 
@@ -220,7 +225,7 @@ fn given(of: &impl Serialize) -> Value {
 }
 
 /// A rule as JSON.
-pub fn alert_rule_json(rule: &AlertRule) -> Value {
+fn alert_rule_json(rule: &AlertRule) -> Value {
     let mut told = given(&rule.body);
     told["created_at"] = json!(rule.created_at);
     told
@@ -236,7 +241,7 @@ pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Val
 }
 
 /// A delivery as JSON, without its body.
-pub fn delivery_json(delivery: &Delivery) -> Value {
+fn delivery_json(delivery: &Delivery) -> Value {
     let mut told = json!(delivery);
     let hidden = ["ver", "source", "body"];
     told.as_object_mut().into_iter().for_each(|told| told.retain(|name, _| !hidden.contains(&name.as_str())));
@@ -244,10 +249,7 @@ pub fn delivery_json(delivery: &Delivery) -> Value {
 }
 
 /// The days on which a rule is tried: up to yesterday, unless it is said, and 30 of them.
-///
-/// # Errors
-/// `Invalid`, when the last day is before the first.
-pub fn test_window(from: Option<Day>, to: Option<Day>, now: Timestamp) -> Result<Window, Error> {
+fn test_window(from: Option<Day>, to: Option<Day>, now: Timestamp) -> Result<Window, Error> {
     let before = |day: Day, days: i64| day.start().plus_seconds(-days * DAY_SECONDS).day();
     let to = to.unwrap_or_else(|| before(now.day(), 1));
     Window::new(from.unwrap_or_else(|| before(to, USUAL_DAYS - 1)), to)
@@ -317,14 +319,16 @@ pub(super) async fn test(
     headers: HeaderMap,
     wanted: Whole,
 ) -> Result<Response, Problem> {
-    let Try { name, rule, from, to } = json_object(&headers, wanted)?;
+    let Try { name, rules, webhooks, from, to } = json_object(&headers, wanted)?;
     let now = service.clock().now();
     let window = test_window(from, to, now)?;
+    webhooks.iter().try_for_each(Webhook::check)?;
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
-    let rule = match (name, rule) {
-        (Some(name), None) => catalog.alert_rule(&workspace, &name).await?,
-        (None, Some(body)) => AlertRule::of(catalog.with_days(&workspace, body).await?, now)?,
-        _ => return Err(Error::invalid("one of `name` and `rule` must say which rule is tried").into()),
+    let is_applied = rules.is_empty();
+    let rule = match rules.into_iter().find(|rule| rule.name == name) {
+        Some(body) => AlertRule::of(catalog.with_days(&workspace, body).await?, now)?,
+        None if is_applied => catalog.alert_rule(&workspace, &name).await?,
+        None => return Err(Error::not_found(format!("there is no alert rule `{name}` in `rules`")).into()),
     };
     let days = catalog.test_alert_rule(&workspace, &rule, window, now).await?;
     let fires = |day: &&JudgedDay| day.transition == Some(Transition::Fires);

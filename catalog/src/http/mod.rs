@@ -31,7 +31,7 @@ mod schemas;
 mod settings;
 mod workspace;
 
-pub use alert::{alert_rule_json, delivery_json, standing_json, test_window};
+pub use alert::standing_json;
 pub(crate) use baseline::of as baselines;
 pub use baseline::{baselines_json, baselines_schema};
 pub use entity::{created, instant, page, parent_kind};
@@ -42,8 +42,8 @@ pub use quota::quota_schema;
 pub use retention::pinned_snapshots;
 pub use review::{
     answer_review_item, answered_json, asked_json, create_review, delete_review, given_json, judge,
-    list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_json, review_schemas,
-    reviewed_answers,
+    list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items, review_json,
+    review_schemas, reviewed_answers,
 };
 pub use schemas::ranking_metrics;
 pub(crate) use schemas::what_schema;

@@ -119,6 +119,17 @@ pub fn list_reviews() -> Operation {
     ok(operation, "The reviews, by name.", schema::object([("reviews", reviews.into())]))
 }
 
+/// The operation that lists the items of a review.
+pub fn review_items() -> Operation {
+    let by = said(text(), "Who answered it; null as long as nobody has.");
+    let item = schema::object(given_fields()).property("answered_by", by);
+    let operation = Operation::get(path("/items"), "review_items")
+        .tag("reviews")
+        .summary("List the items of a review, with their answers")
+        .takes(query("review", schema::name(), "june", "The review.").required(Required::True));
+    ok(operation, "The items, in their order.", schema::object([("items", schema::array(item).into())]))
+}
+
 /// The operation that deletes a review. The append service answers it, since it writes.
 pub fn delete_review() -> Operation {
     Operation::delete(path(""), "delete_review")
@@ -222,18 +233,24 @@ pub fn judge() -> Operation {
     ok(operation, "The item, or that it is decided.", schema::any_of([decided(), shown]))
 }
 
-/// The operation that shows what a reviewer answered.
-pub fn reviewed_answers() -> Operation {
+/// The fields of an item as it was answered, if it was.
+fn given_fields() -> Vec<(&'static str, RefOr<Schema>)> {
     let predictions = schema::array(schema::component("ReviewedPrediction")).into();
+    let answered_at = schema::nullable(schema::time()).into();
     let given = [
         all(schema::id, &["review_id"]),
         all(schema::count, &["item"]),
         all(schema::string, &["key"]),
-        all(schema::time, &["predicted_at", "answered_at"]),
+        all(schema::time, &["predicted_at"]),
         all(text, &["label", "vote"]),
         all(number, &["value"]),
-        vec![("said", predictions)],
+        vec![("answered_at", answered_at), ("said", predictions)],
     ];
+    given.concat()
+}
+
+/// The operation that shows what a reviewer answered.
+pub fn reviewed_answers() -> Operation {
     let agree = said(schema::count(), "How often the release had said the same label.");
     let differ = said(schema::count(), "How often it had said another one.");
     let own = vec![("agree", agree), ("differ", differ)];
@@ -243,11 +260,17 @@ pub fn reviewed_answers() -> Operation {
     let results = [
         all(schema::string, &["reviewer"]),
         all(schema::day, &["from", "to"]),
-        vec![("releases", rows(release)), ("days", rows(day)), ("answers", rows(given.concat()))],
+        vec![("releases", rows(release)), ("days", rows(day)), ("answers", rows(given_fields()))],
     ];
     let operation = Operation::get(path("/answers"), "reviewed_answers")
         .tag("reviews")
-        .summary("Show what the caller answered, and how often releases had said the same")
+        .summary("Show what a reviewer answered, and how often releases had said the same")
+        .takes(query(
+            "reviewer",
+            schema::string(),
+            "local:ann",
+            "Whose answers; those of the caller by default.",
+        ))
         .takes(query(
             "from",
             schema::day(),

@@ -1,4 +1,4 @@
-"""Other engines read what `almanac lake sync` writes: deltalake, polars and DuckDB."""
+"""Other engines read what `almanac admin lake sync` writes: deltalake, polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Lake:
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
     def sync(self) -> str:
-        return self.run("lake", "sync", "--to", str(self.folder), "-w", WORKSPACE)
+        return self.run("admin", "lake", "sync", "--to", str(self.folder), "-w", WORKSPACE)
 
     def queried(self, what: str) -> List[Dict[str, Any]]:
         window = ["--from", DAYS[0], "--to", DAYS[-1], "--format", "ndjson"]
@@ -188,7 +188,7 @@ def test_readers_find_a_lake_in_s3(lake: Lake, s3: str) -> None:
     variables = {**keys, "AWS_ENDPOINT_URL": s3, "AWS_ALLOW_HTTP": "true"}
     # A bucket is made by who has an account; here, by anybody.
     urllib3.request("PUT", f"{s3}/mine")
-    arguments = ["lake", "sync", "--to", "s3://mine/lake", "-w", WORKSPACE]
+    arguments = ["admin", "lake", "sync", "--to", "s3://mine/lake", "-w", WORKSPACE]
     assert "predictions: 3 days, version 2; 3 exported now" in lake.run(*arguments, **variables)
     lake.predict(DAYS[1], 2, "late-", branch="north")
     lake.judged(DAYS[1], 7)

@@ -66,7 +66,7 @@ impl Rebuild<'_> {
             let (segment, workspace) = (letter.segment(), self.workspace);
             format!(
                 ". Segment {segment} stands in the way: {}. Put its bytes back, or leave it out for good with \
-                 `almanac dlq skip {segment} -w {workspace}`, and then call the same again: it goes on",
+                 `almanac admin dead-letters skip {segment} -w {workspace}`, and then call the same again: it goes on",
                 letter.reason
             )
         }))

@@ -43,7 +43,7 @@ impl DayCheck<'_> {
             let arrived = arrivals(self.table, self.day, &Kind::STORED, &left_out).await?;
             if !is_of_then(self.day.day, age, arrived, (&vintage.applied, &left_out)) {
                 self.fault(format_args!(
-                    "its rollup at {} is not of what had been appended by then; `almanac rebuild` makes it again",
+                    "its rollup at {} is not of what had been appended by then; `almanac admin rebuild` makes it again",
                     age.name
                 ));
                 continue;

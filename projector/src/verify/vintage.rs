@@ -39,7 +39,7 @@ impl DayCheck<'_> {
             let arrived = arrivals(self.table, self.day, JUDGED, &left_out).await?;
             if !is_of_then(self.day.day, age, arrived, (&judged(&vintage.applied), &left_out)) {
                 self.fault(format_args!(
-                    "its vintage of {} is not of what had been appended by then; `almanac rebuild` makes it again",
+                    "its vintage of {} is not of what had been appended by then; `almanac admin rebuild` makes it again",
                     age.name
                 ));
                 continue;

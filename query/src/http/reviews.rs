@@ -11,8 +11,8 @@ use axum::{
 use catalog::{
     ReviewSpec,
     http::{
-        create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json, review_json,
-        review_schemas, reviewed_answers,
+        create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json, review_items,
+        review_json, review_schemas, reviewed_answers,
     },
 };
 use event::{Day, Kind, Right, Window};
@@ -39,6 +39,7 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let given_of = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let routes = routes
         .add(list_reviews(), demand(), list)
+        .add(review_items(), demand().of_kinds(&given_of), items)
         .add(reviewed_answers(), demand().of_kinds(&given_of), given)
         .add(rank_arena(), demand().of_kinds(&[Kind::Metrics]), rank);
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
@@ -117,7 +118,14 @@ struct One {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct OneReview {
+    review: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Days {
+    reviewer: Option<String>,
     from: Option<Day>,
     to: Option<Day>,
 }
@@ -143,6 +151,23 @@ async fn list(
     Ok(Json(json!({ "reviews": reviews })).into_response())
 }
 
+async fn items(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    one: Asked<OneReview>,
+) -> Result<Response, Problem> {
+    let catalog = query.catalog();
+    let workspace = catalog.workspace(&workspace).await?;
+    let review = catalog.review(workspace.id(), &asked(one)?.review).await?;
+    let items = catalog.review_items(workspace.id(), &review.id).await?;
+    let row = |item| {
+        let mut row = given_json(item);
+        row["answered_by"] = json!(item.answer.as_ref().map(|answer| &answer.reviewer));
+        row
+    };
+    Ok(Json(json!({ "items": items.iter().map(row).collect::<Vec<_>>() })).into_response())
+}
+
 async fn given(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
@@ -153,7 +178,7 @@ async fn given(
     let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
     let window = Window::new(days.from.unwrap_or(first), to)?;
     let workspace = query.catalog().workspace(&workspace).await?;
-    let reviewer = current().principal.clone();
+    let reviewer = days.reviewer.unwrap_or_else(|| current().principal.clone());
     let span = (window.from().start(), to.start().plus_seconds(DAY_SECONDS));
     let answers = query.catalog().given_answers(workspace.id(), &reviewer, span).await?;
     let (releases, of_days) = results_json(&answers);

@@ -1,4 +1,4 @@
-# The one table. `almanac table create` makes the same; a test compares the two.
+# The one table. `almanac admin table create` makes the same; a test compares the two.
 
 locals {
   is_provisioned = var.provisioned != null

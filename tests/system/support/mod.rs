@@ -88,7 +88,7 @@ impl Place {
     /// A new table on DynamoDB Local, made by the binary.
     pub(crate) fn dynamodb_local() -> Self {
         let place = Self { store: Store::Dynamodb(fresh_table(Clock::system())), _folder: None };
-        run_ok(&place, &["table", "create"]);
+        run_ok(&place, &["admin", "table", "create"]);
         place
     }
 }

@@ -48,7 +48,7 @@ fn a_year_of_twenty_releases_is_shown() {
         json!({"key": "k", "predicted_at": format!("{day}T01:00:00Z"), "observed_at": format!("{day}T02:00:00Z"), "label": label})
     });
     import(&place, "outcomes", came);
-    run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+    run_ok(&place, &["admin", "rebuild", "-w", "credit/prod", "--share", "1"]);
     let service = Running::start(&place, &[], &[]);
     let browser = Browser::start();
     browser.resize(1360, 1000);
