@@ -615,7 +615,7 @@ mod tests {
         let rows = rows_at(&digest, "digest.live").unwrap();
         assert_eq!(
             rows.iter().map(|row| cells(row, &["path", "n"])).collect::<Vec<_>>(),
-            [json!({ "path": "a/b", "n": 2 }), json!({ "path": "a/b", "n": 3 }),]
+            [json!({ "path": "a/b", "n": 2 }), json!({ "path": "a/b", "n": 3 })]
         );
         assert_eq!(rows_at(&digest, "users"), None);
     }
@@ -624,7 +624,7 @@ mod tests {
     fn a_body_is_read_as_json_or_as_toml() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("body");
-        let mut read = |text: &str| {
+        let read = |text: &str| {
             fs::write(&file, text).unwrap();
             body_of(file.to_str().unwrap()).map(Value::Object).map_err(|error| error.to_string())
         };
