@@ -166,7 +166,9 @@ impl Erasure {
     fn to_item(&self, ver: i64) -> Item {
         let mut item =
             Item::record(key::erasure(&self.workspace, &self.id), FORM, &Self { ver, ..self.clone() });
-        OF_KEY.map(|name| item.attributes.remove(name));
+        for name in OF_KEY {
+            item.attributes.remove(name);
+        }
         if self.phase.is_open() {
             // Told all at once, so that the audit log has two records of it: that it was begun, and its result.
             let found = FOUND.into_iter().filter_map(|name| item.attributes.remove_entry(name));
