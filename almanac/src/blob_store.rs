@@ -226,7 +226,7 @@ impl BlobStore {
         };
         match locked().map_err(|error| self.failed("", error))? {
             None => Err(Error::unavailable(format!(
-                "another `almanac {command}` works in {self}; wait until it is done, or name another folder"
+                "another `almanac admin {command}` works in {self}; wait until it is done, or name another folder"
             ))),
             lock => Ok(lock),
         }

@@ -119,7 +119,7 @@ async fn print(query: &Query, args: &TailArgs, (follow, format): (Follow, Format
             query.catalog().commit(workspace, consumer, &read_version, query.now()).await?;
         }
         if args.show_read_version && is_new {
-            eprintln!("read_version: {read_version}");
+            eprintln!("read-version: {read_version}");
         }
         follow = follow.after(read_version);
         if args.once && !is_new {

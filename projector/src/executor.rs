@@ -219,12 +219,8 @@ impl Shared {
                 );
                 self.written(&day, OfDay::Rollup).await;
                 let grown = |kind| dirty.logs.iter().any(|log| log.kind == kind);
-                self.look_for_unmatched(
-                    &day.workspace,
-                    grown(Kind::Unmatched),
-                    grown(Kind::Predictions),
-                    now,
-                );
+                let (waits, is_predicted) = (grown(Kind::Unmatched), grown(Kind::Predictions));
+                self.look_for_unmatched(&day.workspace, waits, is_predicted, now);
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if error.may_pass() => {

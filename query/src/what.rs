@@ -177,26 +177,28 @@ impl What {
         let own = match self {
             What::Events(_) => "limit after order",
             What::Joined => "limit order",
-            What::Rollups => "by change",
+            What::Rollups => "group-by change",
             What::Evaluations => {
-                "where tag key by bins environment shadow period time-zone threshold costs zero-division interval mature change"
+                "where tag key group-by bins environment shadow period time-zone threshold costs zero-division interval min-completeness change"
             }
             What::Classes => {
-                "where tag key by bins environment shadow period time-zone threshold zero-division change"
+                "where tag key group-by bins environment shadow period time-zone threshold zero-division change"
             }
-            What::Confusion => "where tag key by bins environment shadow period time-zone threshold change",
-            What::Drift => "reference period exact as-of read version column change",
-            What::Maturity => "by bins threshold zero-division after-prediction change",
-            What::Estimates => "reference by bins period threshold costs change",
+            What::Confusion => {
+                "where tag key group-by bins environment shadow period time-zone threshold change"
+            }
+            What::Drift => "reference period exact as-of read-version column change",
+            What::Maturity => "group-by bins threshold zero-division after-prediction change",
+            What::Estimates => "reference group-by bins period threshold costs change",
             What::Segments => "metric pairs threshold",
-            What::HeadToHead => "against where tag key by bins period time-zone threshold",
+            What::HeadToHead => "against where tag key group-by bins period time-zone threshold",
             What::Challengers => "model environment threshold",
         };
         let names = [
             "from to last",
             of_rows("release", self.has_releases()),
             "columns",
-            of_rows("as-of read version", self.has_history()),
+            of_rows("as-of read-version", self.has_history()),
             of_rows("snapshot", SNAPSHOTS_OF.contains(&self.name())),
             of_rows("where", kind.is_some()),
             of_rows("tag", has_tags),

@@ -63,7 +63,7 @@ fn a12_terraform_creates_the_table() {
     let shape = described(project.almanac());
     let expected = Shape {
         key: "PK S, SK S".into(),
-        indexes: [("GSI1", "GSI1PK S, GSI1SK S"), ("board", "leaderboard S, score N")]
+        indexes: [("GSI1", "GSI1PK S, GSI1SK S"), ("board", "board S, score N")]
             .map(|(name, key)| (name.to_owned(), key.to_owned()))
             .into(),
         stream: Some("KEYS_ONLY".into()),

@@ -64,7 +64,7 @@ const WAITING: &str = r#""state": "waiting""#;
 
 /// The one outcome, as it is.
 fn outcomes(place: &Place) -> String {
-    run_ok(place, &["outcome", "pending", "-w", "credit/prod", "--format", "json"])
+    run_ok(place, &["outcome", "unmatched", "-w", "credit/prod", "--format", "json"])
 }
 
 /// Waits until a text has a part.

@@ -266,20 +266,10 @@ fn changed(place: &Place, service: &Service) {
     let of_v1 = asked("rollups", "group-by=metric&release=v1&columns=day,value_sum&change=day");
     let row = |day: &str, value: f64, change: f64| json!({ "day": day, "value_sum": value, "value_sum_change": change });
     assert_eq!(of_v1, [row(&DAYS[1], 20.0, 10.0), row(&DAYS[2], 40.0, 20.0)]);
-    let query = [
-        "query",
-        "rollups",
-        "-w",
-        "credit/prod",
-        "--group-by",
-        "metric",
-        "--from",
-        &DAYS[1],
-        "--to",
-        &DAYS[2],
-    ];
-    let rest = ["--release", "v1", "--columns", "day,value_sum", "--change", "day", "--format", "ndjson"];
-    assert_eq!(ndjson(&run_ok(place, &[&query[..], &rest].concat())), of_v1);
+    let query = ["query", "rollups", "-w", "credit/prod", "--group-by", "metric", "--release", "v1"];
+    let rest = ["--columns", "day,value_sum", "--change", "day", "--format", "ndjson"];
+    let window = ["--from", &DAYS[1], "--to", &DAYS[2]];
+    assert_eq!(ndjson(&run_ok(place, &[&query[..], &rest, &window].concat())), of_v1);
     // A week before there was nothing.
     assert!(
         asked("rollups", "group-by=metric&change=week").iter().all(|row| row["value_sum_change"].is_null())

@@ -48,7 +48,7 @@ fn statement_is_answered_over_http_and_command_line(place: &Place) {
     // The command line answers the same, and so does the read version after more has come.
     let on_line = ["sql", STATEMENT, "-w", "credit/prod", "--format", "csv"];
     assert_eq!(run_ok(place, &on_line), csv.text());
-    let read_version = ask(PATH, json!({ "sql": STATEMENT, "format": "read_version" }));
+    let read_version = ask(PATH, json!({ "sql": STATEMENT, "format": "read-version" }));
     let more = r#"{"key":"d","predicted_at":"2026-06-01T05:30:00Z","release":"v1","score":0.1}"#;
     let appended = service.post("/v1/workspaces/credit/prod/predictions", "application/x-ndjson", None, more);
     assert_eq!(appended.status, 201, "{}", appended.text());
@@ -123,7 +123,7 @@ fn event_filters_work_over_http_and_command_line(place: &Place) {
     ] {
         let path = format!("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&{wrong}");
         // Also where no event is read for the answer.
-        for answer in [service.get(&path), service.get(&format!("{path}&format=read_version"))] {
+        for answer in [service.get(&path), service.get(&format!("{path}&format=read-version"))] {
             assert_eq!(answer.status, 400, "{wrong}");
             assert!(answer.text().contains(why), "{}", answer.text());
         }

@@ -497,7 +497,7 @@ fn show_rows(named: &str, rows: &[Value], format: ShowFormat) {
     show(&columns, &rows, format);
 }
 
-/// The tables of an answer, each with its columns: the first that there is, and those of the others that have rows.
+/// The tables of an answer, each with its columns: the first that there is, and those of the rest that have rows.
 fn tables(verb: &Verb, answer: &Value) -> Vec<(&'static str, Vec<Value>)> {
     let found = verb.tables.iter().filter_map(|(path, columns)| Some((*columns, rows_at(answer, path)?)));
     let found = found.enumerate().filter(|(at, (_, rows))| *at == 0 || !rows.is_empty());

@@ -24,7 +24,7 @@ use crate::{
 const COLUMNS: &str = "columns";
 const EXPLAIN: &str = "explain";
 const INTERVAL: &str = "interval";
-const SHOW_READ_VERSION: &str = "show-read_version";
+const SHOW_READ_VERSION: &str = "show-read-version";
 
 /// Fields that a chart sets itself, or has no use for.
 const NOT_OF_CHARTS: [&str; 3] = [COLUMNS, EXPLAIN, "snapshot"];
@@ -40,14 +40,18 @@ pub(super) fn hidden(verb: &Verb) -> &'static [&'static str] {
 
 /// Adds the options of how rows are shown.
 pub(super) fn with_options(verb: &Verb, described: &Described, command: Command) -> Command {
+    // Options that are added bring a text on the whole command.
+    let about = command.get_about().cloned().unwrap_or_default();
+    let long = command.get_long_about().cloned().unwrap_or_default();
     if is_chart(verb) {
-        return PlotArgs::augment_args(command);
+        return PlotArgs::augment_args(command).about(about).long_about(long);
     }
-    let command = Shown::augment_args(command);
+    let command = Shown::augment_args(command).about(about).long_about(long);
     let says = "Print to standard error what the answer was read from";
     let show_read_version =
         Arg::new(SHOW_READ_VERSION).long(SHOW_READ_VERSION).action(ArgAction::SetTrue).help(says);
-    if described.field("read_version").is_some() { command.arg(show_read_version) } else { command }
+    let has_version = ["read-version", "read_version"].iter().any(|name| described.field(name).is_some());
+    if has_version { command.arg(show_read_version) } else { command }
 }
 
 /// Runs a command whose answer is rows.
@@ -90,12 +94,12 @@ pub(super) async fn run(
         match text(&head.headers, "almanac-read-version") {
             // It is too long for a header.
             Some(read_version) if read_version.starts_with("omitted") => {
-                let read_version = Given::from([(FORMAT.to_owned(), vec!["read_version".to_owned()])]);
+                let read_version = Given::from([(FORMAT.to_owned(), vec!["read-version".to_owned()])]);
                 let given = given.into_iter().chain(read_version).collect();
                 let read_version = client.send(request(verb, described, &given)?).await?;
-                eprintln!("read_version: {}", String::from_utf8_lossy(&read_version.body));
+                eprintln!("read-version: {}", String::from_utf8_lossy(&read_version.body));
             }
-            Some(read_version) => eprintln!("read_version: {read_version}"),
+            Some(read_version) => eprintln!("read-version: {read_version}"),
             None => eprintln!("no read version: stored metrics are not read from the log; --as-of reads it"),
         }
     }

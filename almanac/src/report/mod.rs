@@ -118,7 +118,7 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
     let ask = Ask::of(query, &workspace, args).await?;
     let (read_version, sections) = settled(&ask, &subjects).await?;
     if args.show_read_version {
-        eprintln!("read_version: {read_version}");
+        eprintln!("read-version: {read_version}");
     }
     let text = match ending {
         Some("svg") => {

@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(format(None, &headers).unwrap(), Some(chosen), "{accept}");
             assert_eq!(format(Some("ipc"), &headers).unwrap(), Some(Format::Ipc));
         }
-        assert_eq!(format(Some("read_version"), &HeaderMap::new()).unwrap(), None);
+        assert_eq!(format(Some("read-version"), &HeaderMap::new()).unwrap(), None);
         assert!(format(Some("xml"), &HeaderMap::new()).is_err());
     }
 }

@@ -154,7 +154,7 @@ fn of_reading(what: What, name: &str) -> Said {
             instant_or_day(),
             "Only what had been appended by this instant, or by the beginning of this day. An instant that is not closed yet is answered as of the last closed one; the answer says which.",
         ),
-        "read_version" => said(
+        "read-version" => said(
             schema::string().pattern(Some("^[A-Za-z0-9_-]+$")),
             "Only what an earlier answer was read from, as its header `Almanac-Read-Version` said, or `--show-read-version`. The answer is the same to the byte, whatever was appended since. It takes the place of `as-of`.",
         ),

@@ -7,7 +7,7 @@ use log::read_version::ReadVersion;
 use crate::{Answer, End, Request, Streamed};
 
 /// The format that asks for the read version itself, and its media type.
-pub(super) const READ_VERSION_FORMAT: &str = "read_version";
+pub(super) const READ_VERSION_FORMAT: &str = "read-version";
 pub(super) const READ_VERSION_TYPE: &str = "text/plain; charset=utf-8";
 
 pub(super) const READ_VERSION: HeaderName = HeaderName::from_static("almanac-read-version");
@@ -22,7 +22,7 @@ const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 pub(super) const HEADERS: [(HeaderName, &str); 5] = [
     (
         READ_VERSION,
-        "What the answer was read from: with this as `read_version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read_version` answers it as text.",
+        "What the answer was read from: with this as `read-version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read_version` answers it as text.",
     ),
     (AS_OF, "As of when the answer is, when `as-of` was asked for: that instant, or the last closed one."),
     (

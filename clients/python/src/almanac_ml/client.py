@@ -761,7 +761,7 @@ class Workspace:
         Of both ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
-        ``as_of`` asks for what was known at that instant, and ``read version`` for the same answer again: see :meth:`read_version`.
+        ``as_of`` asks for what was known at that instant, and ``read_version`` for the same answer again: see :meth:`read_version`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
         ``change`` adds to each number of rollups, evaluations, classes, confusion, drift, maturity and estimates its
         difference to the ``"day"``, ``"week"`` or ``"period"`` (of ``period``) before, as the column ``NAME_change``.
@@ -776,7 +776,7 @@ class Workspace:
             "snapshot": snapshot,
             "last": last,
             "as-of": None if as_of is None else _instant(as_of),
-            "read_version": read_version,
+            "read-version": read_version,
             "group-by": group_by,
             "bins": None if bins is None else _edges(bins),
             "time-zone": time_zone,
@@ -844,7 +844,7 @@ class Workspace:
         last: Optional[str] = None,
         as_of: Optional[Instant] = None,
     ) -> str:
-        """What a query of events reads now, as text: with it as ``read version`` the query answers the same for ever.
+        """What a query of events reads now, as text: with it as ``read_version`` the query answers the same for ever.
 
         The window is that of :meth:`query`, with ``last="7d"`` too.
         """
@@ -852,7 +852,7 @@ class Workspace:
             **_window(what, since, until),
             "last": last,
             "as-of": None if as_of is None else _instant(as_of),
-            "format": "read_version",
+            "format": "read-version",
         }
         answer = self.client.transport.request("GET", self._url(what), params=_params(asked))
         _warn(answer, as_of)
@@ -881,7 +881,7 @@ class Workspace:
 
         Each event comes at least once, those of a day and key in the order in which they were appended. A
         ``consumer`` goes on where it was, in this process or another: what was given is noted as read when the next
-        events are asked for, so it comes again when this process ends before. Without a name, the ``read version`` of the last
+        events are asked for, so it comes again when this process ends before. Without a name, the ``read_version`` of the last
         that was given says as ``after`` where to go on. What can never come any more is a warning.
 
         ``limit`` is about how many rows are given at a time. The other options are those of :meth:`query`.
@@ -936,7 +936,7 @@ class Workspace:
         """The frame that one SQL SELECT answers, on the tables that :meth:`query` reads.
 
         For each table it says which days it reads, with conditions on ``day``, unless ``all_days`` is true.
-        ``read version`` is what the header ``Almanac-Read version`` of an earlier answer said. ``explain``, ``frames``, ``timeout`` and
+        ``read_version`` is what the header ``Almanac-Read-Version`` of an earlier answer said. ``explain``, ``frames``, ``timeout`` and
         ``retry_for`` are those of :meth:`query`.
         """
         library = _frames.library_for(frames or self.client.frames)
