@@ -117,7 +117,7 @@ enum Command {
     Tail(Box<TailArgs>),
     /// Write a page that says how the models of a workspace fare.
     Report(Box<ReportArgs>),
-    /// Show how far behind everything is, what the last days warn of, the workers and the leases.
+    /// Show how far behind everything is, what the last days warn of, workers and leases.
     Status {
         #[command(flatten)]
         shown: Shown,

@@ -218,9 +218,8 @@ impl Shared {
                     "folded"
                 );
                 self.written(&day, OfDay::Rollup).await;
-                let grown = |kind| dirty.logs.iter().any(|log| log.kind == kind);
-                let (waits, is_predicted) = (grown(Kind::Unmatched), grown(Kind::Predictions));
-                self.look_for_unmatched(&day.workspace, waits, is_predicted, now);
+                let has = |kind| dirty.logs.iter().any(|log| log.kind == kind);
+                self.look_for_unmatched(&day.workspace, has(Kind::Unmatched), has(Kind::Predictions), now);
                 self.schedule().folded(&day, dirty, now, written.folded);
             }
             Done::Folded(day, dirty, Err(error)) if error.may_pass() => {

@@ -193,11 +193,11 @@ mod tests {
             fails("feature.a,feature.b", Some("0,1")),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
-        by: `tag.` is none of release, model, tag.NAME, feature.NAME
-        by: `score.a` is none of release, model, tag.NAME, feature.NAME
-        by: `tag.a` is named twice
-        by: a row is of a release or of a model, not of both
-        by: these are more than 4 columns
+        group-by: `tag.` is none of release, model, tag.NAME, feature.NAME
+        group-by: `score.a` is none of release, model, tag.NAME, feature.NAME
+        group-by: `tag.a` is named twice
+        group-by: a row is of a release or of a model, not of both
+        group-by: these are more than 4 columns
         bins: only features have bins; name one in `group-by`
         bins: `1` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
         bins: `many` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
