@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_version_is_read_as_it_was_written() {
+    fn read_versions_are_read_as_they_are_written() {
         for days in [1, 30, 365] {
             let read_version = sample(days);
             let text = read_version.to_string();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn read_version_is_validated_even_with_a_matching_checksum() {
+    fn read_version_is_validated_despite_a_matching_checksum() {
         let mut plain = sample(1).encode();
         let text = |plain: &[u8]| {
             let mut bytes = vec![VERSION, PLAIN];

@@ -114,9 +114,9 @@ on_both_engines!(
     history_that_came_later_says_so,
     where_append_times_fall_the_longest_prefix_counts,
     partitioned_reading_of_a_day_is_repeatable,
-    read_version_belongs_to_its_workspace_window_and_kind,
+    read_version_belongs_to_its_workspace_and_window,
     unreadable_segment_is_left_out_by_name,
-    skipped_segment_is_left_out_except_in_read_versions,
+    skipped_segment_is_absent_except_in_read_versions,
     read_version_with_missing_segments_is_refused,
 );
 
@@ -242,7 +242,7 @@ async fn partitioned_reading_of_a_day_is_repeatable(world: World) {
     assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
 }
 
-async fn read_version_belongs_to_its_workspace_window_and_kind(world: World) {
+async fn read_version_belongs_to_its_workspace_and_window(world: World) {
     world.append(Kind::Predictions, 0, 1, "a", "2026-06-01T12:00:00Z").await;
     let read_version = world.ask(WHATS[0], None, None).await.1.read_version.unwrap();
     let text = read_version.to_string();
@@ -307,7 +307,7 @@ async fn unreadable_segment_is_left_out_by_name(world: World) {
     assert_eq!(world.keys(Some("2026-06-01T12:30:00Z"), None).await, "a c e");
 }
 
-async fn skipped_segment_is_left_out_except_in_read_versions(world: World) {
+async fn skipped_segment_is_absent_except_in_read_versions(world: World) {
     with_bad_segment(&world).await;
     world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:00Z").await;
     let (text, answer) = world.ask(WHATS[0], None, None).await;

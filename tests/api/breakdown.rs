@@ -13,7 +13,7 @@ on_both_engines!(
     World::on:
     evaluations_are_broken_down_by_tags_and_bins,
     releases_of_a_model_are_judged_together,
-    breakdown_is_unchanged_by_memory_limit_or_read_version,
+    breakdown_is_independent_of_memory_and_read_version,
     the_gaps_between_values_stand_in_each_row,
 );
 
@@ -151,7 +151,7 @@ async fn releases_of_a_model_are_judged_together(world: World) {
     assert_eq!(refused.to_string(), "release: the rows are of models");
 }
 
-async fn breakdown_is_unchanged_by_memory_limit_or_read_version(world: World) {
+async fn breakdown_is_independent_of_memory_and_read_version(world: World) {
     let scene = Scene::new(world).await;
     predict(&scene, DAY, "v1", 1_200, tagged).await;
     predict(&scene, DAY, "v2", 1_200, tagged).await;

@@ -17,7 +17,7 @@ on_both_engines!(
     fully_retracted_release_has_no_row,
     statements_and_conditions_see_what_is_retracted,
     key_history_marks_retractions_that_change_nothing,
-    the_audit_audit_log_says_who_took_what_back,
+    the_audit_log_says_who_took_what_back,
 );
 
 const DAY: &str = "2026-06-01";
@@ -153,7 +153,7 @@ async fn key_history_marks_retractions_that_change_nothing(scene: Scene) {
     assert_eq!(standings, ["retracted", "retracts_nothing", "retracts"]);
 }
 
-async fn the_audit_audit_log_says_who_took_what_back(scene: Scene) {
+async fn the_audit_log_says_who_took_what_back(scene: Scene) {
     filled(&scene).await;
     let two = json!([outcome("k0", None), outcome("k7", Some("1")), outcome("k1", None)]);
     scene.append(Kind::Outcomes, two, TAKEN_BACK).await.unwrap();

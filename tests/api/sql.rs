@@ -31,7 +31,7 @@ on_both_engines!(
     statements_answer_what_queries_read,
     limited_order_is_prefix_of_whole_order,
     statement_reads_only_its_named_days,
-    statement_is_answerable_as_of_and_by_read_version,
+    statement_is_answered_at_instants_and_read_versions,
 );
 
 fn sql(statement: &str) -> Sql {
@@ -151,7 +151,7 @@ async fn statement_reads_only_its_named_days(scene: Scene) {
     assert_eq!((of_one - of_none, of_two - of_none), (1, 2), "a segment a day");
 }
 
-async fn statement_is_answerable_as_of_and_by_read_version(scene: Scene) {
+async fn statement_is_answered_at_instants_and_read_versions(scene: Scene) {
     const STATEMENT: &str =
         "select day, key, score from predictions where day >= '2026-06-01' order by day, key";
     filled(&scene).await;

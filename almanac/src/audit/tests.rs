@@ -255,7 +255,7 @@ fn is_of(pattern: &str, path: &str) -> bool {
 on_both_engines!(
     House::on:
     every_route_that_changes_something_leaves_a_record,
-    a_audit_log_is_read_page_by_page,
+    an_audit_log_is_read_page_by_page,
     refused_attempts_are_recorded_once_per_caller_minute,
     a_deleted_workspace_keeps_its_audit_log,
 );
@@ -314,7 +314,7 @@ async fn workspace(house: &House) -> AuditLog {
     AuditLog::Workspace(found.id().clone())
 }
 
-async fn a_audit_log_is_read_page_by_page(house: House) {
+async fn an_audit_log_is_read_page_by_page(house: House) {
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
     for n in 2..8 {
         let body = format!(r#"{{"name":"m{n}","task":"regression"}}"#);

@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_as_json_or_as_toml() {
+    fn a_body_is_json_or_toml() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("body");
         let read = |text: &str| {

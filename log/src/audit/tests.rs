@@ -158,7 +158,7 @@ async fn concurrent_changes_form_one_complete_audit_chain() {
 }
 
 #[tokio::test]
-async fn a_check_says_where_a_audit_log_is_broken() {
+async fn a_check_says_where_an_audit_log_breaks() {
     let house = house();
     for n in 0..5 {
         let after = Some(format!("{{\"n\":{n}}}"));

@@ -167,7 +167,7 @@ mod tests {
         }
     }
     #[test]
-    fn rollup_vintage_keys_are_parsed_and_precede_their_parts() {
+    fn rollup_vintage_keys_parse_and_precede_their_parts() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let day: Day = "2013-06-01".parse().unwrap();
         let tag = Breakdown { by: By::Tag, bucket: 0x0a };

@@ -52,7 +52,7 @@ fn ticks_are_what_stands_at_them() {
 
 /// The latest records of a long audit log are shown.
 #[test]
-fn the_latest_records_of_a_audit_log_are_shown() {
+fn latest_records_of_an_audit_log_are_shown() {
     // One record for each of `given` days.
     let expression = "(async () => {
         const day = 86_400_000;
