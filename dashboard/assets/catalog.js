@@ -25,7 +25,7 @@ async function latest(workspace, signal) {
 }
 
 /** The same; `null`, where who asks may not see it. */
-export async function audit_log(workspace, signal) {
+export async function auditLog(workspace, signal) {
   try {
     return await latest(workspace, signal);
   } catch (error) {
@@ -49,7 +49,7 @@ const EVERY = 60_000;
 export async function page({ workspace, signal, moves }) {
   moves(['catalog'], EVERY);
   const path = ofWorkspace(workspace);
-  const [all, entries, audit] = await Promise.all([json(path, { counts: true }, { signal }), history(workspace, signal), audit_log(workspace, signal)]);
+  const [all, entries, audit] = await Promise.all([json(path, { counts: true }, { signal }), history(workspace, signal), auditLog(workspace, signal)]);
   const file = workspace.replace('/', '-');
   return [
     h('dl', { class: 'stats' },

@@ -64,7 +64,7 @@ fn latest_records_of_an_audit_log_are_shown() {
             all = words.get('order') === 'newest' ? all.reverse() : all;
             return new Response(all.slice(0, Number(words.get('limit'))).join('\\n'));
         };
-        const { records, says } = await part.audit log('credit/prod');
+        const { records, says } = await part.auditLog('credit/prod');
         return [records.length, records[0].back, records.at(-1).back, says && says.replace(/ since .*; /, '; ')];
     })()";
     assert_eq!(made("catalog.js", expression, json!(30)), json!([30, 0, 29, null]));
