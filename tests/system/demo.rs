@@ -102,12 +102,12 @@ fn metrics_are_plotted_on_terminal_and_as_image() {
     assert!(svg.contains(">2019-06-02</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
 
     for (wrong, says) in [
-        (&["joined"][..], "joined have no numbers over time that could be drawn"),
+        (&["joined"][..], "unrecognized subcommand 'joined'"),
         (&["evaluations", "--metric", "speed"], "speed is no column of numbers"),
         (&["evaluations", "--metric", "day"], "day is no column of numbers"),
-        (&["rollups"], "only evaluations have it"),
-        (&["estimates"], "reference: name the days"),
-        (&["classes", "--interval"], "`classes` does not take it"),
+        (&["rollups"], "unexpected argument '--period'"),
+        (&["estimates"], "--reference"),
+        (&["classes", "--interval"], "unexpected argument '--interval'"),
         (&["evaluations", "-o", "accuracy.png"], "the name of an image ends with .svg"),
     ] {
         let answer = plot(wrong);

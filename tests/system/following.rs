@@ -137,7 +137,6 @@ fn killed_tail_resumes_without_losing_events(place: &Place) {
     }
     let args = ["workspace", "consumer", "show", "billing", "-w", "credit/prod", "--format", "json"];
     let shown: Value = serde_json::from_str(&run_ok(place, &args)).unwrap();
-    let shown = &shown["consumers"][0];
     assert_eq!((&shown["kind"], &shown["behind_segments"]), (&json!("predictions"), &json!(0)));
     assert!(run_ok(place, &["workspace", "consumer", "list", "-w", "credit/prod"]).contains("billing"));
     run_ok(place, &["workspace", "consumer", "delete", "billing", "-w", "credit/prod"]);

@@ -216,7 +216,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
             "--to",
             &DAYS[2],
             "--sections",
-            "metrics,metrics",
+            "metrics,logged",
         ],
     );
     for part in ["Logged metrics", "revenue: sum by day", "revenue by day", ">30.0000<"] {

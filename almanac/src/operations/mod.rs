@@ -472,14 +472,15 @@ fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow
         println!("{}", found.as_str().map_or_else(|| found.to_string(), str::to_owned));
         return Ok(exit);
     }
-    for (at, (columns, rows)) in tables(verb, answer).iter().enumerate() {
+    let tables = tables(verb, answer);
+    for (at, (columns, rows)) in tables.iter().enumerate() {
         if at > 0 {
             println!();
         }
         show_rows(columns, rows, format);
     }
     match rows(answer) {
-        _ if !verb.tables.is_empty() => {}
+        _ if !tables.is_empty() => {}
         Some(rows) if !rows.is_empty() || !named.is_empty() => show_rows(named, rows, format),
         _ if answer.is_null() => println!("none"),
         _ => show_one(inner(answer), format),
