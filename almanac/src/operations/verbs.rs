@@ -244,11 +244,11 @@ const MORE: &[Verb] = &[
     Verb::of("token session end-all", "end_sessions").takes(&["principal"]),
     Verb::of("alert apply", "apply_alert_rules")
         .takes(&["workspace", "body"])
-        .tables(&[("webhooks", "name url url_from format"), ("rules", "name created_at")]),
+        .tables(&[("rules", "name created_at"), ("webhooks", "name url url_from format")]),
     Verb::of("alert list", "list_alert_rules")
         .takes(ON_WORKSPACE)
         .with(&[("rule", "")])
-        .tables(&[("rules", "")]),
+        .tables(&[("rules", "name state judged_day created_at")]),
     Verb::of("alert show", "list_alert_rules").takes(&["rule"]).within("/rules/0"),
     Verb::of("alert delete", "delete_alert_rule").takes(&["rule?"]),
     Verb::of("alert test", "test_alert_rule")
