@@ -80,7 +80,7 @@ fn define_by_both_doors(place: &Place, service: &Service) {
     assert_eq!(post(&threshold).json(), json!({ "definitions": [] }));
     for workspace in ["by/hand", "by/wire"] {
         let model = service.get(&format!("/v1/models/{}", format!("{workspace}/risk").replace('/', "%2F")));
-        assert_eq!(model.json()["metrics"], metrics);
+        assert_eq!(model.json()["custom_metrics"], metrics);
     }
     let wrong = post(&json!({ "model": "risk", "custom_metrics": { "mean": "score" } }));
     assert_eq!(wrong.status, 400, "{}", wrong.text());

@@ -165,7 +165,7 @@ fn facts(ask: &Ask, read_version: &ReadVersion) -> anyhow::Result<Vec<(&'static 
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let segments: u64 = read_version.heads.values().sum();
     facts.push((
-        "ReadVersion",
+        "Read version",
         format!("{segments} segments of {} logs, sha256:{digest}", read_version.heads.len()),
     ));
     Ok(facts)
