@@ -91,7 +91,8 @@ impl Client {
     pub(crate) fn local(store: Arc<Store>, query_memory: u64) -> Self {
         let mut options = Options::new(Clock::system());
         options.roles = vec![Role::Ingest, Role::Query];
-        options.queries.memory = query_memory;
+        // One caller may hold three quarters of the memory, and a command is the only one.
+        options.queries.memory = query_memory.saturating_add(query_memory.div_ceil(3));
         // Draws of intervals may take long on a machine of one's own.
         options.queries.drawn = u64::MAX;
         Self::Local(up::service(store, &options))

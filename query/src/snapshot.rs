@@ -15,7 +15,7 @@ use crate::{
     expired::may_expire,
     parts,
     read::Reading,
-    request::{Last, Request, What, Words},
+    request::{Request, What, Words},
     work,
 };
 
@@ -54,9 +54,10 @@ impl Query {
     /// `Invalid`, if it asks for what a snapshot cannot keep; `Conflict`, if the name is taken or days expired meanwhile; errors
     /// of [`Query::run`].
     pub async fn create_snapshot(&self, new: &NewSnapshot) -> Result<(Snapshot, Vec<String>)> {
-        let asked = Asked::of(new);
-        let words = asked.words(new, self.now());
-        let what = What::parse(asked.what)?;
+        let asked = asked(new);
+        let named = asked.iter().map(|(name, text)| (*name, text.as_str()));
+        let words = Words::of(named, self.now())?;
+        let what = What::parse(new.what.as_deref().unwrap_or(SNAPSHOTS_OF[0]))?;
         check_what(what)?;
         let mut request = Request::parse(what, &words)?;
         request.columns.clone_from(&new.columns);
@@ -167,36 +168,23 @@ impl Query {
     }
 }
 
-/// The parameters of a new snapshot that are numbers in its JSON, as text.
-struct Asked<'a> {
-    what: &'a str,
-    limit: Option<String>,
-    sample: Option<String>,
-}
-
-impl<'a> Asked<'a> {
-    fn of(new: &'a NewSnapshot) -> Self {
-        let text = |number: &Option<serde_json::Number>| number.as_ref().map(ToString::to_string);
-        let what = new.what.as_deref().unwrap_or(SNAPSHOTS_OF[0]);
-        Self { what, limit: text(&new.limit), sample: text(&new.sample) }
-    }
-
-    fn words(&'a self, new: &'a NewSnapshot, now: event::Timestamp) -> Words<'a> {
-        Words {
-            from: new.from.as_deref().unwrap_or_default(),
-            to: new.to.as_deref().unwrap_or_default(),
-            last: new.last.as_deref().map(|word| Last { word, now }),
-            release: new.release.as_deref(),
-            filter: new.filter.as_deref(),
-            tag: new.tag.as_deref(),
-            key: new.key.as_deref(),
-            limit: self.limit.as_deref(),
-            sample: self.sample.as_deref(),
-            order: new.order.as_deref(),
-            as_of: new.as_of.as_deref(),
-            ..Words::default()
-        }
-    }
+/// Returns the parameters of a new snapshot by name, as text.
+fn asked(new: &NewSnapshot) -> Vec<(&'static str, String)> {
+    let texts = [
+        ("from", &new.from),
+        ("to", &new.to),
+        ("last", &new.last),
+        ("release", &new.release),
+        ("where", &new.filter),
+        ("tag", &new.tag),
+        ("key", &new.key),
+        ("order", &new.order),
+        ("as-of", &new.as_of),
+    ];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?)));
+    let numbers = [("limit", &new.limit), ("sample", &new.sample)];
+    let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, number.as_ref()?.to_string())));
+    texts.chain(numbers).collect()
 }
 
 fn check_what(what: What) -> Result<()> {

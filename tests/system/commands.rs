@@ -436,10 +436,54 @@ fn commands_say_the_same_over_http(place: &Place) {
     std::fs::write(&rules, rule).unwrap();
     ok(&["alert", "apply", "credit/prod", rules.to_str().unwrap()]);
     judge_over_http(&service, &ok);
+    datasets_over_http(place, &service, &url, &ok);
     for args in READING {
         assert_eq!(ok(args), run_ok(place, args), "{args:?}");
     }
     a_reader_cannot_write(&url, rules.to_str().unwrap(), &ok);
+}
+
+/// Datasets, charts and statements are the same over HTTP, in every format.
+fn datasets_over_http(place: &Place, service: &support::Running, url: &str, ok: &impl Fn(&[&str]) -> String) {
+    let prediction = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9,"tags":{"a":"b","c":"d"},"features":{"x":0.5}}"#;
+    let sent =
+        service.post("/v1/workspaces/credit/prod/predictions", "application/x-ndjson", None, prediction);
+    assert_eq!(sent.status, 201, "{}", sent.text());
+    let days = ["-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
+    let query = |more: &[&'static str]| [&["query"][..], more, &days].concat();
+    for format in ["table", "csv", "ndjson", "ipc-stream", "parquet"] {
+        let file = tempfile::tempdir().unwrap().path().with_extension("rows");
+        let args = query(&["predictions", "--format", format]);
+        let to_file = [&args[..], &["--output", file.to_str().unwrap()]].concat();
+        if format != "table" {
+            let written = remote(url, None, &to_file);
+            let said = String::from_utf8(written.stderr).unwrap();
+            assert!(said.starts_with("1 rows written to "), "{said}");
+            let first = std::fs::read(&file).unwrap();
+            run_ok(place, &to_file);
+            assert_eq!(first, std::fs::read(&file).unwrap(), "{format}");
+        }
+    }
+    for args in [
+        query(&["predictions", "--tag", "a=b", "--tag", "c=d", "--format", "ndjson"]),
+        query(&["predictions"]),
+        query(&["joined", "--columns", "key", "--columns", "score", "--order", "newest", "--format", "csv"]),
+        query(&["evaluations", "--group-by", "feature.x", "--bins", "-1,0,1", "--format", "csv"]),
+        query(&["drift", "--reference", "2026-06-01", "--exact"]),
+    ] {
+        assert_eq!(ok(&args), run_ok(place, &args), "{args:?}");
+    }
+    let last =
+        remote(url, None, &["query", "predictions", "-w", "credit/prod", "--last", "1d", "--format", "csv"]);
+    assert!(String::from_utf8(last.stderr).unwrap().starts_with("window: 20"));
+    let args = query(&["predictions", "--show-read-version", "--format", "csv"]);
+    let said = String::from_utf8(remote(url, None, &args).stderr).unwrap();
+    let read_version = said.trim().strip_prefix("read-version: ").unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(ok(&[&args[..], &["--read-version", read_version]].concat()), ok(&args));
+    let drawn = [&["plot", "rollups", "--metric", "predictions"][..], &days].concat();
+    assert_eq!(ok(&drawn), run_ok(place, &drawn));
+    let sql = ["sql", "select key, score from predictions where day = '2026-06-01'", "-w", "credit/prod"];
+    assert_eq!(ok(&sql), run_ok(place, &sql));
 }
 
 /// A token of a reader reads, and writes nothing.

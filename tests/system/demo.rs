@@ -106,7 +106,7 @@ fn metrics_are_plotted_on_terminal_and_as_image() {
         (&["evaluations", "--metric", "speed"], "speed is no column of numbers"),
         (&["evaluations", "--metric", "day"], "day is no column of numbers"),
         (&["rollups"], "unexpected argument '--period'"),
-        (&["estimates"], "--reference"),
+        (&["estimates"], "--reference <REFERENCE>"),
         (&["classes", "--interval"], "unexpected argument '--interval'"),
         (&["evaluations", "-o", "accuracy.png"], "the name of an image ends with .svg"),
     ] {

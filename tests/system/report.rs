@@ -97,8 +97,9 @@ fn report_shows_available_data_and_explains_gaps(place: &Place) {
     // Events that come change the read version, and with it the page.
     let late = "{\"key\":\"20-0\",\"predicted_on\":\"2026-06-14\",\"label\":\"paid\",\"observed_at\":\"2026-06-20T00:00:00Z\"}\n";
     post("outcomes", late);
-    let read_version =
-        |page: &str| page.split("<dt>Read version</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned();
+    let read_version = |page: &str| {
+        page.split("<dt>Read version</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned()
+    };
     assert_ne!(read_version(&first), read_version(&report()));
 }
 

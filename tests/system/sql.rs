@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 on_both_engines!(
     statement_is_answered_over_http_and_command_line,
+    accept_chooses_a_format_that_is_not_named,
     event_filters_work_over_http_and_command_line,
     explanation_works_over_http_and_command_line,
     command_line_refuses_join_of_too_many_rows,
@@ -74,6 +75,55 @@ fn statement_is_answered_over_http_and_command_line(place: &Place) {
     let refused = run(place, &["sql", "select * from read_csv('/etc/passwd')", "-w", "credit/prod"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no table read_csv"));
+}
+
+fn accept_chooses_a_format_that_is_not_named(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    let prediction = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9}"#;
+    let predictions = "/v1/workspaces/credit/prod/predictions";
+    assert_eq!(service.post(predictions, "application/x-ndjson", None, prediction).status, 201);
+    let path = format!("{predictions}?from=2026-06-01&to=2026-06-01&columns=key");
+    let body = json!({ "sql": "select key from predictions where day = '2026-06-01'" }).to_string();
+    for (accept, media, begins) in [
+        ("*/*", "application/x-ndjson", &b"{\"key\":\"a\"}\n"[..]),
+        ("application/x-ndjson", "application/x-ndjson", b"{"),
+        ("application/json", "application/x-ndjson", b"{"),
+        ("text/csv", "text/csv; charset=utf-8", b"key\na\n"),
+        ("text/csv;q=0.5, application/vnd.apache.parquet;q=0.9", "application/vnd.apache.parquet", b"PAR1"),
+        ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.stream", b"\xff\xff\xff\xff"),
+        ("text/html, */*;q=0.1", "application/x-ndjson", b"{"),
+    ] {
+        let rows = service.send("get", &path, &[("Accept", accept)], None);
+        let said = [("Accept", accept), ("Content-Type", "application/json")];
+        let by_sql = service.send("post", PATH, &said, Some(body.as_bytes()));
+        for answer in [rows, by_sql] {
+            assert_eq!((answer.status, answer.content_type.as_str()), (200, media), "{accept}");
+            assert!(answer.body.starts_with(begins), "{accept}: {:?}", answer.body);
+        }
+    }
+    let named = service.send("get", &format!("{path}&format=csv"), &[("Accept", "application/json")], None);
+    assert_eq!((named.content_type.as_str(), named.text()), ("text/csv; charset=utf-8", "key\na\n"));
+    // An explanation is JSON, or text for who prefers it; a parameter without effect is refused, on any dataset.
+    let explained = |accept| {
+        let path = format!("{path}&explain=true&format=ipc-stream");
+        service.send("get", &path, &[("Accept", accept)], None).content_type
+    };
+    assert_eq!(explained("application/json"), "application/json");
+    assert_eq!(explained("text/plain"), "text/plain; charset=utf-8");
+    for (dataset, parameter) in [
+        ("predictions", "period=week"),
+        ("rollups", "threshold=0.5"),
+        ("drift", "interval=true"),
+        ("joined", "x=1"),
+    ] {
+        let path = format!("/v1/workspaces/credit/prod/{dataset}?from=2026-06-01&to=2026-06-01&{parameter}");
+        let refused = service.get(&path);
+        let name = parameter.split('=').next().unwrap();
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.starts_with(&format!("{name}: `{dataset}` does not take it")), "{detail}");
+    }
 }
 
 fn event_filters_work_over_http_and_command_line(place: &Place) {

@@ -9,7 +9,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Error, Kind, Right};
-use serde::Deserialize;
 use serde_json::json;
 use web::{
     Demand, InPath, Operation, Problem, RequestContext, Routes,
@@ -21,13 +20,13 @@ use web::{
 };
 
 use super::{
-    api,
+    Parameters, api,
     asked::{Asked, asked},
     body::HeldBody,
     content_type, parameters, said,
 };
 use crate::{
-    Query, Words,
+    Query,
     follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
     output::Format,
     request::What,
@@ -38,6 +37,9 @@ const BEHIND: HeaderName = HeaderName::from_static("almanac-behind");
 
 /// The parameters that it has from queries of events.
 const OF_QUERIES: [&str; 6] = ["release", "columns", "where", "tag", "key", "sample"];
+
+/// Its own parameters.
+const OWN: [&str; 6] = ["from", "after", "consumer", "wait", "limit", "format"];
 
 /// The routes by which each kind of events is followed.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
@@ -111,51 +113,12 @@ fn operation(kind: Kind) -> Operation {
     operation.answers(StatusCode::OK, rows.build())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    release: Option<String>,
-    columns: Option<String>,
-    #[serde(rename = "where")]
-    filter: Option<String>,
-    tag: Option<String>,
-    key: Option<String>,
-    sample: Option<String>,
-    from: Option<String>,
-    after: Option<String>,
-    consumer: Option<String>,
-    wait: Option<String>,
-    limit: Option<String>,
-    format: Option<String>,
-}
-
-impl Parameters {
-    fn words(&self) -> FollowWords<'_> {
-        let words = Words {
-            release: self.release.as_deref(),
-            columns: self.columns.as_deref(),
-            filter: self.filter.as_deref(),
-            tag: self.tag.as_deref(),
-            key: self.key.as_deref(),
-            sample: self.sample.as_deref(),
-            ..Words::default()
-        };
-        FollowWords {
-            words,
-            from: self.from.as_deref(),
-            after: self.after.as_deref(),
-            wait: self.wait.as_deref(),
-            limit: self.limit.as_deref(),
-        }
-    }
-}
-
 async fn answer(
     kind: Kind,
     method: Method,
     State(query): State<Arc<Query>>,
     workspace: String,
-    parameters: Asked<Parameters>,
+    parameters: Asked<Vec<(String, String)>>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(kind, method, &query, &workspace, parameters, &mut context).await;
@@ -167,18 +130,31 @@ async fn read(
     method: Method,
     query: &Query,
     workspace: &str,
-    parameters: Asked<Parameters>,
+    parameters: Asked<Vec<(String, String)>>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let parameters = asked(parameters)?;
-    let format = Format::parse(parameters.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
-    let mut follow = Follow::parse(kind, &parameters.words())?;
-    if parameters.after.is_some() && parameters.consumer.is_some() {
+    let what = What::Events(kind);
+    let takes = |name: &str| {
+        let is_own = OWN.contains(&name) || OF_QUERIES.contains(&name) && what.takes(name);
+        if is_own { Ok(()) } else { Err(Error::invalid(format!("{name}: following does not take it"))) }
+    };
+    let parameters = Parameters::of(takes, asked(parameters)?)?;
+    let format = Format::parse(parameters.get("format").unwrap_or(Format::Ndjson.name()))?;
+    let words = FollowWords {
+        words: parameters.words(|name| OF_QUERIES.contains(&name), query.now())?,
+        from: parameters.get("from"),
+        after: parameters.get("after"),
+        wait: parameters.get("wait"),
+        limit: parameters.get("limit"),
+    };
+    let mut follow = Follow::parse(kind, &words)?;
+    let consumer = parameters.get("consumer");
+    if words.after.is_some() && consumer.is_some() {
         return Err(Error::invalid("consumer: it takes the place of `after`, so give one of them").into());
     }
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
-    if let Some(name) = &parameters.consumer {
+    if let Some(name) = consumer {
         follow = query.of_consumer(workspace.id(), name, follow).await?;
     }
     let content_type = [(header::CONTENT_TYPE, content_type(format))];

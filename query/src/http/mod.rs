@@ -71,33 +71,32 @@ pub fn operations() -> Routes<Arc<Query>> {
     api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
-/// The parameters of a query, by name.
-struct Parameters {
-    what: What,
-    all: Vec<(String, String)>,
-}
+/// The parameters of a request, by name.
+struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Takes the parameters of a dataset.
+    /// Takes the parameters of a request.
     ///
     /// # Errors
-    /// `Invalid`, for one that the dataset does not take, or that is given twice.
-    fn of(what: What, all: Vec<(String, String)>) -> event::Result<Self> {
+    /// Errors of the check of each name; `Invalid`, for one that is given twice.
+    fn of(check: impl Fn(&str) -> event::Result<()>, all: Vec<(String, String)>) -> event::Result<Self> {
         for (at, (name, _)) in all.iter().enumerate() {
-            what.check_takes(name)?;
+            check(name)?;
             if all[..at].iter().any(|(before, _)| before == name) {
                 return Err(Error::invalid(format!("{name}: it is given twice")));
             }
         }
-        Ok(Self { what, all })
+        Ok(Self(all))
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.all.iter().find(|(of, _)| of == name).map(|(_, text)| text.as_str())
+        self.0.iter().find(|(of, _)| of == name).map(|(_, text)| text.as_str())
     }
 
-    fn words(&self, now: Timestamp) -> event::Result<Words<'_>> {
-        Words::of(self.all.iter().map(|(name, text)| (name.as_str(), text.as_str())), now)
+    /// Returns those of a query for which `is_one` holds.
+    fn words(&self, is_one: impl Fn(&str) -> bool, now: Timestamp) -> event::Result<Words<'_>> {
+        let named = self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        Words::of(named.filter(|(name, _)| is_one(name)), now)
     }
 }
 
@@ -110,15 +109,15 @@ async fn answer(
 ) -> Response {
     let mut context = RequestContext::kind(what.name());
     let answer = async {
-        let parameters = Parameters::of(what, asked(parameters)?)?;
-        read_or_explain(request, &query, &workspace, &parameters, &mut context).await
+        let parameters = Parameters::of(|name| what.check_takes(name), asked(parameters)?)?;
+        read_or_explain((what, request), &query, &workspace, &parameters, &mut context).await
     };
     let answer = answer.await;
     context.with(answer)
 }
 
 async fn read_or_explain(
-    (method, headers): (Method, HeaderMap),
+    (what, (method, headers)): (What, (Method, HeaderMap)),
     query: &Query,
     workspace: &str,
     parameters: &Parameters,
@@ -126,10 +125,10 @@ async fn read_or_explain(
 ) -> Result<Response, Problem> {
     let format = accept::format(parameters.get("format"), &headers)?;
     match parameters.get(EXPLAIN).unwrap_or("false") {
-        "false" => read(&method, query, workspace, (parameters, format), context).await,
+        "false" => read((what, &method), query, workspace, (parameters, format), context).await,
         "true" => {
             let (query, explaining) = query.explaining();
-            let response = read(&method, &query, workspace, (parameters, format), context).await?;
+            let response = read((what, &method), &query, workspace, (parameters, format), context).await?;
             explained::explained(&explaining, response, &method, accept::is_text(format, &headers)).await
         }
         other => Err(Error::invalid(format!("{EXPLAIN}: `{other}` is neither true nor false")).into()),
@@ -138,16 +137,15 @@ async fn read_or_explain(
 
 /// Answers in a format, or with the read version alone.
 async fn read(
-    method: &Method,
+    (what, method): (What, &Method),
     query: &Query,
     workspace: &str,
     (parameters, format): (&Parameters, Option<Format>),
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let what = parameters.what;
     let after = parameters.get("after").map(str::parse::<After>).transpose()?;
     let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
-    let words = parameters.words(now)?;
+    let words = parameters.words(|_| true, now)?;
     let reference = query.reference_days(workspace, words.reference).await?;
     let words = Words { reference: reference.as_deref(), ..words };
     let snapshot = parameters.get("snapshot");
