@@ -7,7 +7,7 @@
 //! (`Used::pay`), so one caller that sends without pause gets the part that the rest leaves, and no more. The last fifth of a
 //! limit of a day is kept for callers that have used less than an even part of it.
 //!
-//! **Shared.** Each process writes its usage every 2 s, and reads that of the other ones ([`Report`]). The number of that
+//! **Shared.** Each process writes its usage every 2 s, and reads that of the other ones (`Report`). The number of that
 //! item is a heartbeat, too: it changes while the process takes requests. Each process gets the part of a limit of a second that
 //! the other ones leave; usage of a limit of a day is added up, also that of processes that have ended.
 

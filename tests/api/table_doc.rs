@@ -351,7 +351,16 @@ async fn the_page_shows_what_is_stored() {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
-    compare(&(page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await));
+    let page = page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await;
+    compare(&with_one_link(&page));
+}
+
+/// Replaces the checksums of links, of which each is made by chance.
+fn with_one_link(page: &str) -> String {
+    let begin = "\"link\":{\"S\":\"";
+    let mut parts = page.split(begin);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |page, part| page + begin + &"0".repeat(64) + &part[64..])
 }
 
 /// Sections from modules of their own.
