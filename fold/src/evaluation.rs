@@ -1,7 +1,7 @@
 //! The quality of the predictions of each release on one day.
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
-//! [`crate::metrics`], according to the [`Task`](event::Task) of the release. An evaluation is always computed from
+//! [`crate::formulas`], according to the [`Task`](event::Task) of the release. An evaluation is always computed from
 //! all segments of its day, so it stores results only. A day too large for memory is taken [`Partition`] by
 //! partition; the result is the same to the bit.
 

@@ -10,7 +10,7 @@
 //! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric, tag and feature;
 //! - [`mod@join`]: the outcome that judges each prediction, including repeats and corrections;
 //! - [`latest`]: the predictions that an outcome without an instant judges;
-//! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
+//! - [`formulas`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: the quality of each release on one day;
 //! - [`metric`]: the table of its metrics, from which columns, rankings and windows are derived;
 //! - [`drift`]: the distances between the numbers and names of a window and those of a reference;

@@ -3,7 +3,7 @@
 //! [`METRICS`] is the only list of them. It defines the columns of dataframes and their types, the names by which a
 //! workspace can rank its releases, the better direction of each, and the merging of several days ([`Windowed`]).
 //!
-//! To add a metric, write its formula in [`crate::metrics`] and its entry in `metric/table.rs`, then describe it in
+//! To add a metric, write its formula in [`crate::formulas`] and its entry in `metric/table.rs`, then describe it in
 //! `docs/metrics.md`, which a test compares with the table. A metric that follows from stored counts needs no new
 //! version of the stored state.
 

@@ -55,7 +55,7 @@ pub enum Rule {
     Step,
     /// Id of a run.
     Run,
-    /// Selection of the predictions that an outcome [judges](super::Judges).
+    /// Selection of the predictions that an outcome [applies to](super::AppliesTo).
     AppliesTo,
 }
 

@@ -5,7 +5,7 @@
 //! watched items are one list (`subject`). All others, such as segments and projections, pass through; the author of an appended
 //! batch stands in its segments ([`crate::segment_item`]).
 //!
-//! The records of a workspace, and those of the server, are one log each ([`AuditLog`](crate::key::Audit log)): numbered without holes,
+//! The records of a workspace, and those of the server, are one log each ([`AuditLog`](crate::key::AuditLog)): numbered without holes,
 //! in the order in which the changes were made, and each with the digest of the one before ([`chain`]). Writers that meet try
 //! again under the next number, so the value before in a record is the one that was there.
 //!
