@@ -75,7 +75,8 @@ pub(crate) fn show_one(value: &Value, format: ShowFormat) {
 /// Fields that come first.
 const FIRST: [&str; 3] = ["name", "path", "id"];
 
-fn is_single(value: &Value) -> bool {
+/// Tells a value that is no list, object or null.
+pub(crate) fn is_single(value: &Value) -> bool {
     !(value.is_null() || value.is_array() || value.is_object())
 }
 

@@ -66,6 +66,7 @@ mod by_schemathesis {
             ],
             &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"],
             &[
+                "workspace",
                 "snapshot",
                 "create",
                 "june",

@@ -31,7 +31,7 @@ use crate::{
     config::Config,
     exit::Exit,
     in_toml,
-    shown::{ShowFormat, Shown, columns, print_json, show, show_one},
+    shown::{ShowFormat, Shown, cell, columns, is_single, print_json, show, show_one},
 };
 
 /// Option for the workspace of an operation.
@@ -42,6 +42,8 @@ const UNSET: &str = "unset";
 const FORMAT: &str = "format";
 /// Option for the fields of a list.
 const FIELDS: &str = "fields";
+/// Column of what has no column of its own.
+const REST: &str = "settings";
 /// Word or option for a file with the body of a request.
 const BODY: &str = "body";
 /// Help of it.
@@ -545,13 +547,26 @@ fn inner(answer: &Value) -> &Value {
     }
 }
 
-/// The values of a row by column; a column `a.b` is within an object.
+/// The values of a row by column; a column `a.b` is within an object, and [`REST`] has what has no column.
 fn cells(row: &Value, columns: &[&str]) -> Value {
     let cell = |column: &&str| {
-        let found = column.split('.').fold(row, |found, name| &found[name]);
-        ((*column).to_owned(), found.clone())
+        let found = match *column {
+            REST => rest(row, columns),
+            column => column.split('.').fold(row, |found, name| &found[name]).clone(),
+        };
+        ((*column).to_owned(), found)
     };
     Value::Object(columns.iter().map(cell).collect())
+}
+
+/// The values of a row that have no column: single ones, and lists of such.
+fn rest(row: &Value, columns: &[&str]) -> Value {
+    let is_shown =
+        |value: &Value| is_single(value) || value.as_array().is_some_and(|list| list.iter().all(is_single));
+    let fields = row.as_object().into_iter().flatten();
+    let rest = fields.filter(|(name, value)| !columns.contains(&name.as_str()) && is_shown(value));
+    let texts = rest.map(|(name, value)| (name.clone(), Value::String(cell(value))));
+    Value::Object(texts.filter(|(_, text)| text != "-").collect())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(crate) struct Verb {
     pub(super) fixed: &'static [(&'static str, &'static str)],
     /// Operations that are called if a part of the path is missing, or nothing is given for the body.
     pub(super) or: &'static [&'static str],
-    /// Columns of the table of a list.
+    /// Columns of the table of a list; `settings` has what has no column of its own.
     pub(super) columns: &'static str,
     /// Tables of the answer, where there are several: the path of the lists that each is made of, and its columns.
     pub(super) tables: &'static [(&'static str, &'static str)],
@@ -248,7 +248,7 @@ const MORE: &[Verb] = &[
     Verb::of("alert list", "list_alert_rules")
         .takes(ON_WORKSPACE)
         .with(&[("rule", "")])
-        .tables(&[("rules", "name state judged_day created_at")]),
+        .tables(&[("rules", "name state judged_day settings created_at")]),
     Verb::of("alert show", "list_alert_rules").takes(&["rule"]).within("/rules/0"),
     Verb::of("alert delete", "delete_alert_rule").takes(&["rule?"]),
     Verb::of("alert test", "test_alert_rule")
