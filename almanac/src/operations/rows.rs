@@ -21,9 +21,11 @@ use crate::{
     plot::PlotArgs,
 };
 
+const AS_OF: &str = "as-of";
 const COLUMNS: &str = "columns";
 const EXPLAIN: &str = "explain";
 const INTERVAL: &str = "interval";
+const READ_VERSION: &str = "read-version";
 const SHOW_READ_VERSION: &str = "show-read-version";
 
 /// Fields that a chart sets itself, or has no use for.
@@ -50,8 +52,11 @@ pub(super) fn with_options(verb: &Verb, described: &Described, command: Command)
     let says = "Print to standard error what the answer was read from";
     let show_read_version =
         Arg::new(SHOW_READ_VERSION).long(SHOW_READ_VERSION).action(ArgAction::SetTrue).help(says);
-    let has_version = ["read-version", "read_version"].iter().any(|name| described.field(name).is_some());
-    if has_version { command.arg(show_read_version) } else { command }
+    if described.fields.iter().any(|field| field.option == READ_VERSION) {
+        command.arg(show_read_version)
+    } else {
+        command
+    }
 }
 
 /// Runs a command whose answer is rows.
@@ -75,11 +80,14 @@ pub(super) async fn run(
     };
     given.insert(FORMAT.to_owned(), vec![format.name().to_owned()]);
     let client = Client::new(config, false).await?;
-    let mut asked = request(verb, described, &given)?;
-    asked.headers_mut().insert(ACCEPT, HeaderValue::from_static(media));
-    asked.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+    let asked = |given: &Given| {
+        let mut asked = request(verb, described, given)?;
+        asked.headers_mut().insert(ACCEPT, HeaderValue::from_static(media));
+        asked.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+        Ok::<_, anyhow::Error>(asked)
+    };
     if explains {
-        let answer = client.send(asked).await?;
+        let answer = client.send(asked(&given)?).await?;
         say(&answer.headers, described, &given);
         return shown
             .write_text(&match answer.json() {
@@ -88,23 +96,38 @@ pub(super) async fn run(
             })
             .map(|()| Exit::Done);
     }
-    let (head, body) = client.open(asked).await?.into_parts();
-    say(&head.headers, described, &given);
+    let (mut head, mut body) = client.open(asked(&given)?).await?.into_parts();
     if matches.try_get_one(SHOW_READ_VERSION).ok().flatten() == Some(&true) {
-        match text(&head.headers, "almanac-read-version") {
-            // It is too long for a header.
-            Some(read_version) if read_version.starts_with("omitted") => {
-                let read_version = Given::from([(FORMAT.to_owned(), vec!["read-version".to_owned()])]);
-                let given = given.into_iter().chain(read_version).collect();
-                let read_version = client.send(request(verb, described, &given)?).await?;
-                eprintln!("read-version: {}", String::from_utf8_lossy(&read_version.body));
-            }
+        let mut stated = text(&head.headers, "almanac-read-version").map(str::to_owned);
+        if stated.as_ref().is_some_and(|stated| stated.starts_with("omitted")) {
+            // It is too long for a header. Asked for alone it may be a later one, so the rows are read again, of that one.
+            let read_version = alone(&client, (verb, described), &given).await?;
+            given.retain(|name, _| name.replace('_', "-") != AS_OF);
+            let field = described.fields.iter().find(|field| field.option == READ_VERSION);
+            given.extend(field.map(|field| (field.name.clone(), vec![read_version.clone()])));
+            (head, body) = client.open(asked(&given)?).await?.into_parts();
+            stated = Some(read_version);
+        }
+        match stated {
             Some(read_version) => eprintln!("read-version: {read_version}"),
             None => eprintln!("no read version: stored metrics are not read from the log; --as-of reads it"),
         }
     }
+    say(&head.headers, described, &given);
     shown.write(&head.headers, body).await?;
     Ok(Exit::Done)
+}
+
+/// Asks for the read version of an answer alone, however long it is.
+async fn alone(
+    client: &Client,
+    (verb, described): (&Verb, &'static Described),
+    given: &Given,
+) -> anyhow::Result<String> {
+    let mut given = given.clone();
+    given.insert(FORMAT.to_owned(), vec![READ_VERSION.to_owned()]);
+    let answer = client.send(request(verb, described, &given)?).await?;
+    Ok(String::from_utf8_lossy(&answer.body).trim().to_owned())
 }
 
 /// Draws a chart of the rows of an answer.
