@@ -84,7 +84,6 @@ mod parts;
 mod plan;
 mod point;
 mod read;
-mod read_versions;
 pub mod request;
 mod review;
 mod rollups;

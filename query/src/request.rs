@@ -16,7 +16,7 @@ use crate::{
     live_in::live_of,
     maturity,
     narrow::Narrowed,
-    read_versions::{kinds_read, read_version_of},
+    rollups::kinds_by,
     segments::{self, Slicing},
     window::Span,
     zero_division::zero_division_of,
@@ -271,7 +271,7 @@ impl Request {
         let by = By::parse(what, words.by)?;
         let read_version =
             words.read_version.map(|text| read_version_of((what, &by), read, text)).transpose();
-        let read_version = read_version.map_err(|error| Error::invalid(format!("read_version: {error}")))?;
+        let read_version = read_version.map_err(|error| Error::invalid(format!("read-version: {error}")))?;
         if read_version.is_some() && as_of.is_some() {
             return Err(Error::invalid("as-of: the read version says already as of when it is"));
         }
@@ -479,6 +479,30 @@ fn period_of(what: What, word: &str) -> Result<Period> {
 fn zone_of(word: &str) -> Result<Option<Zone>> {
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
     Ok(Some(zone).filter(|zone| !zone.is_utc()))
+}
+
+/// Returns the kinds of events read for it, if it is read from the logs.
+fn kinds_read(what: What, by: &By) -> &'static [Kind] {
+    match what {
+        What::Rollups => kinds_by(by),
+        _ => what.kinds(),
+    }
+}
+
+/// Parses a read version, which must cover the window and the kinds requested.
+fn read_version_of((what, by): (What, &By), window: Window, text: &str) -> Result<Arc<ReadVersion>> {
+    let read_version: ReadVersion = text.parse()?;
+    if !(read_version.window.contains(window.from()) && read_version.window.contains(window.to())) {
+        return Err(Error::invalid(format!(
+            "it is of {} to {}",
+            read_version.window.from(),
+            read_version.window.to()
+        )));
+    }
+    if let Some(kind) = kinds_read(what, by).iter().find(|kind| !read_version.kinds.contains(kind)) {
+        return Err(Error::invalid(format!("it does not say how far {} were read", kind.name())));
+    }
+    Ok(Arc::new(read_version))
 }
 
 #[cfg(test)]
