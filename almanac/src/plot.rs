@@ -39,7 +39,7 @@ const SORT: &str = "sort";
 /// Metric whose interval has names of its own.
 const SO_FAR: &str = "advantage_so_far";
 
-/// What is drawn of an answer, and where.
+/// Lines of a chart, and its place.
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
     /// The metrics to draw: columns with numbers, as `almanac query` has them, with commas between. By default the main one, such as

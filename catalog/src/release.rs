@@ -1,5 +1,5 @@
-//! What a release is made of. It is immutable: events name a release by its name, and its metrics mean
-//! something only while what it was made of stays what it was.
+//! Contents of a release. They never change: events name a release by its name, and its metrics mean something only while its
+//! contents stay.
 
 mod baseline;
 
@@ -189,7 +189,7 @@ impl ReleaseDetails {
     }
 }
 
-/// What a release is made of, by names.
+/// Contents of a release, by names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseSpec {
     /// Its name, unique in the workspace.

@@ -25,7 +25,7 @@ pub const MAX_SNAPSHOT_READ_VERSION_BYTES: usize = 32 * 1024;
 /// The most bytes in what a snapshot was asked for, with the names of its columns.
 pub const MAX_SNAPSHOT_WORDS_BYTES: usize = 14 * 1024;
 
-/// What snapshots are of: what has rows that a read version gives again. The first is what one is of that does not say.
+/// Datasets whose rows a read version gives again. The first is the default of a snapshot.
 pub const SNAPSHOTS_OF: [&str; 5] = ["predictions", "outcomes", "metrics", "releases", "joined"];
 
 /// The words by which the rows of a snapshot are asked for, beside what they are of: those of a query.
@@ -64,7 +64,7 @@ pub struct SnapshotContent {
     pub rows: u64,
     /// The digest of the rows.
     pub digest: String,
-    /// What they are read from, as [`ReadVersion::to_bytes`] writes it. It may be left out of a list, and is empty then.
+    /// Read version of the rows, as [`ReadVersion::to_bytes`] writes it; empty where a list leaves it out.
     pub read_version: Vec<u8>,
 }
 

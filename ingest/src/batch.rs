@@ -166,21 +166,21 @@ impl Batch {
 
     /// Splits the batch before each row that would add one day too many.
     pub fn by_days(self) -> Vec<Self> {
-        let mut read_versions = Vec::new();
+        let mut ends = Vec::new();
         let mut days = BTreeSet::<Day>::new();
         for (row, day) in self.days.iter().enumerate() {
             if !days.contains(day) {
                 if days.len() == MAX_BATCH_DAYS {
-                    read_versions.push(row);
+                    ends.push(row);
                     days.clear();
                 }
                 days.insert(*day);
             }
         }
-        if read_versions.is_empty() {
+        if ends.is_empty() {
             return vec![self];
         }
-        read_versions.push(self.rows());
+        ends.push(self.rows());
         let mut from = 0;
         let part = |to: usize| {
             let rows: Vec<usize> = (from..to).collect();
@@ -190,7 +190,7 @@ impl Batch {
             part.columns.columns.retain(|column| column.nulls() < rows.len() || is_required(&column.name));
             part
         };
-        read_versions.into_iter().map(part).collect()
+        ends.into_iter().map(part).collect()
     }
 
     /// Digest of the events: equal for equal events in any format.

@@ -300,7 +300,7 @@ async fn judged_by(
     UnmatchedRow { segment, row }: &UnmatchedRow,
 ) -> Result<Vec<Timestamp>> {
     let decisions = unmatched::decisions(table, segment, 1).await?;
-    let found = decisions.iter().find_map(|(id, decision)| Some((id.number, decision.applies_to.get(row)?)));
+    let found = decisions.iter().find_map(|(id, decision)| Some((id.number, decision.matched.get(row)?)));
     let (number, judged) =
         found.ok_or_else(|| Error::conflict("it is not decided that the outcome judges a prediction"))?;
     let waiting = unmatched::of_segment(table, segment).await?;

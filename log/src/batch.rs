@@ -1,10 +1,15 @@
 //! Batches of a segment, in a form small enough to name a thousand single events.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
+use event::{Id, Result};
 use segment::bytes::{Checked, Cursor, put_varint};
+use table::{Item, item::Value};
 
-use crate::indexes;
+use crate::{
+    indexes,
+    key::{self, LogId},
+};
 
 /// Number of bytes of a [`BatchId`].
 const ID_BYTES: usize = 16;
@@ -76,6 +81,30 @@ pub(crate) fn decode_indexes(bytes: &[u8], parts: &[BatchPart]) -> Checked<Vec<V
         sets.push(set);
     }
     if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(sets) }
+}
+
+/// Encodes the segment of each log that stands before any of a batch as an attribute.
+pub fn after_to_item(after: &BTreeMap<LogId, u64>) -> BTreeMap<String, Value> {
+    after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64))).collect()
+}
+
+/// Reads the attribute `after` of an item, which [`after_to_item`] encodes.
+///
+/// # Errors
+/// `Corrupt`, when it is not segment numbers of logs.
+pub fn after_from_item(item: &Item, workspace: &Id) -> Result<BTreeMap<LogId, u64>> {
+    let mut after = BTreeMap::new();
+    for (log, seq) in item.map("after")? {
+        let seq = match seq {
+            Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+            _ => None,
+        };
+        let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
+            return Err(item.corrupt("`after` is not segment numbers of logs"));
+        };
+        after.insert(log, seq);
+    }
+    Ok(after)
 }
 
 #[cfg(test)]

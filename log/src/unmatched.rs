@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Day, Error, Id, Result, Timestamp};
 use futures::future::try_join_all;
 use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
-use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
+use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtaken};
 
 use crate::{
+    batch::{after_from_item, after_to_item},
     erased::Turn,
     indexes,
     key::{self, DecisionId, LogId, UnmatchedSegment},
@@ -141,7 +142,7 @@ pub struct Decision {
     /// Closed instant of the search: it covers all that had been appended by then.
     pub as_of: Timestamp,
     /// The rows that judge predictions, each with their instants in microseconds, of which there is one at least. A row is there once.
-    pub applies_to: BTreeMap<u32, Vec<i64>>,
+    pub matched: BTreeMap<u32, Vec<i64>>,
     /// The rows that have waited for too long, and judge nothing.
     pub expired: BTreeSet<u32>,
     /// The rows that would judge too many predictions, and judge none.
@@ -153,57 +154,45 @@ pub struct Decision {
 impl Decision {
     /// The rows that it is about.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
-        self.applies_to.keys().chain(&self.expired).chain(&self.refused).copied()
+        self.matched.keys().chain(&self.expired).chain(&self.refused).copied()
     }
 
     fn to_item(&self, id: &DecisionId) -> Item {
-        let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
         let set = |rows: &BTreeSet<u32>| indexes::encode(&rows.iter().copied().collect::<Vec<_>>());
         Item::new(key::decision(id))
             .with("v", DECISION_VERSION)
             .with("as_of", self.as_of.micros())
-            .with("applies_to", encode(&self.applies_to))
+            .with("matched", encode(&self.matched))
             .with("expired", set(&self.expired))
             .with("refused", set(&self.refused))
-            .with("after", after.collect::<BTreeMap<_, _>>())
+            .with("after", after_to_item(&self.after))
     }
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
         item.check_version(DECISION_VERSION)?;
-        let applies_to = decode(item.bytes("applies_to")?);
+        let matched = decode(item.bytes("matched")?);
         let set = |name: &str| -> Result<BTreeSet<u32>> {
             let rows = indexes::decode(item.bytes(name)?);
             let rows = rows.map_err(|flaw| item.corrupt(format_args!("`{name}`: {flaw}")))?;
             Ok(rows.into_iter().collect())
         };
-        let mut after = BTreeMap::new();
-        for (log, seq) in item.map("after")? {
-            let seq = match seq {
-                Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
-                _ => None,
-            };
-            let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
-                return Err(item.corrupt("`after` is not segment numbers of logs"));
-            };
-            after.insert(log, seq);
-        }
         Ok(Self {
             as_of: time(item, "as_of")?,
-            applies_to: applies_to.map_err(|flaw| item.corrupt(format_args!("`applies_to`: {flaw}")))?,
+            matched: matched.map_err(|flaw| item.corrupt(format_args!("`matched`: {flaw}")))?,
             expired: set("expired")?,
             refused: set("refused")?,
-            after,
+            after: after_from_item(item, workspace)?,
         })
     }
 }
 
 /// Rows with instants as bytes: how many rows, then of each the rows between it and the one before, how many instants it
 /// has, and the step of each.
-fn encode(applies_to: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
+fn encode(matched: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
     let mut out = Vec::new();
-    put_varint(&mut out, applies_to.len() as u64);
+    put_varint(&mut out, matched.len() as u64);
     let (mut next, mut last) = (0, 0i64);
-    for (row, judged) in applies_to {
+    for (row, judged) in matched {
         put_varint(&mut out, u64::from(row - next));
         put_varint(&mut out, judged.len() as u64);
         for at in judged {
@@ -219,7 +208,7 @@ fn encode(applies_to: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.varint_at_most(MAX_SEGMENT_ROWS, "the number of rows")?;
-    let (mut applies_to, mut next, mut last) = (BTreeMap::new(), 0usize, 0i64);
+    let (mut matched, mut next, mut last) = (BTreeMap::new(), 0usize, 0i64);
     for _ in 0..count {
         let row = next + cursor.varint_at_most(MAX_SEGMENT_ROWS, "the rows in between")?;
         if row >= MAX_SEGMENT_ROWS {
@@ -234,10 +223,10 @@ fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
         if judged.is_empty() {
             return Err(format!("row {row} judges nothing").into());
         }
-        applies_to.insert(row as u32, judged);
+        matched.insert(row as u32, judged);
         next = row + 1;
     }
-    if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(applies_to) }
+    if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(matched) }
 }
 
 /// Returns the last segment of a log of unmatched outcomes that was taken up.
@@ -468,7 +457,7 @@ mod tests {
         let judged = LogId { day, kind: Kind::Outcomes, ..log() };
         Decision {
             as_of: at("2013-06-01T12:00:00Z"),
-            applies_to: [(0, vec![1_370_000_000_000_000]), (2, vec![1_370_000_000_000_001]), (9, vec![-5])]
+            matched: [(0, vec![1_370_000_000_000_000]), (2, vec![1_370_000_000_000_001]), (9, vec![-5])]
                 .into(),
             expired: [1, 4].into(),
             refused: BTreeSet::new(),
@@ -490,7 +479,7 @@ mod tests {
         let looked = waiting.to_item(key::waiting(&segment(2)));
         assert_eq!(Waiting::from_item(&looked).unwrap(), waiting);
         let mut of_several = decision();
-        of_several.applies_to.insert(5, vec![-7, 1_370_000_000_000_002, 1_370_000_000_000_003]);
+        of_several.matched.insert(5, vec![-7, 1_370_000_000_000_002, 1_370_000_000_000_003]);
         of_several.refused = [3, 6].into();
         let several = of_several.to_item(&id);
         assert_eq!(Decision::from_item(&several, &log().workspace).unwrap(), of_several);
@@ -503,7 +492,7 @@ mod tests {
 
     #[test]
     fn largest_decision_and_waiting_list_fit_an_item() {
-        let applies_to =
+        let matched =
             (0..MAX_DECIDED as u32).map(|row| (2 * row, vec![if row % 2 == 0 { i64::MAX / 4 } else { 0 }]));
         let lane = |day: i32, lane| LogId {
             day: Timestamp::default().plus_seconds(i64::from(day) * 86_400).day(),
@@ -514,17 +503,13 @@ mod tests {
         let logs = (0..MAX_DECIDED_DAYS as i32).flat_map(|day| (0..16).map(move |number| (day, number)));
         let after = logs.map(|(day, number)| (lane(15_000 + day, number), key::MAX_SEQ)).collect();
         let expired = (0..MAX_DECIDED as u32).map(|row| 2 * row + 1).collect();
-        let greatest = Decision { applies_to: applies_to.collect(), expired, after, ..decision() };
+        let greatest = Decision { matched: matched.collect(), expired, after, ..decision() };
         let item = greatest.to_item(&DecisionId { segment: segment(1), number: 1 });
         assert!(item.size() < 200 * 1024, "{} bytes", item.size());
         let all = (0..MAX_DECIDED as i64).map(|n| if n % 2 == 0 { i64::MAX / 4 } else { 0 });
         let refused = (0..MAX_DECIDED as u32).map(|row| 2 * row).collect();
-        let several = Decision {
-            applies_to: [(1, all.collect())].into(),
-            expired: BTreeSet::new(),
-            refused,
-            ..greatest
-        };
+        let several =
+            Decision { matched: [(1, all.collect())].into(), expired: BTreeSet::new(), refused, ..greatest };
         let item = several.to_item(&DecisionId { segment: segment(1), number: 1 });
         assert!(item.size() < 200 * 1024, "{} bytes", item.size());
         let mut waits = Waiting::new(at("2013-06-01T10:00:00Z"), MAX_SEGMENT_ROWS);
@@ -562,7 +547,7 @@ mod tests {
                 &table,
                 Turn::default(),
                 &id(1),
-                &Decision { applies_to: [(0, vec![9])].into(), ..decision() }
+                &Decision { matched: [(0, vec![9])].into(), ..decision() }
             )
             .await
             .unwrap()
@@ -576,7 +561,7 @@ mod tests {
         assert!(!write(&table, &segment(1), &mut others).await.unwrap(), "it was carried out already");
         assert_eq!(here().await[0].1, mine);
         // When all is decided nothing is left but the decisions.
-        let rest = Decision { applies_to: BTreeMap::new(), expired: mine.left.clone(), ..decision() };
+        let rest = Decision { matched: BTreeMap::new(), expired: mine.left.clone(), ..decision() };
         assert!(decide(&table, Turn::default(), &id(2), &rest).await.unwrap());
         mine = mine.after(&rest);
         assert!(write(&table, &segment(1), &mut mine).await.unwrap());
@@ -615,9 +600,9 @@ mod tests {
         let (now, turn, workspace) = (at("2013-06-02T00:00:00Z"), Turn::default(), log().workspace);
         assert!(take_up(&table, &segment(1), (now, 10)).await.unwrap());
         let id = |number| DecisionId { segment: segment(1), number };
-        let early = |applies_to: &[u32], expired: &[u32]| Decision {
+        let early = |matched: &[u32], expired: &[u32]| Decision {
             as_of: at("2013-09-02T00:00:00Z"),
-            applies_to: applies_to.iter().map(|row| (*row, vec![5])).collect(),
+            matched: matched.iter().map(|row| (*row, vec![5])).collect(),
             expired: expired.iter().copied().collect(),
             refused: BTreeSet::new(),
             after: BTreeMap::new(),
@@ -656,9 +641,9 @@ mod tests {
     proptest! {
         #[test]
         fn rows_with_instants_round_trip(
-            applies_to in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, collection::vec(any::<i64>(), 1..4), 0..50)
+            matched in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, collection::vec(any::<i64>(), 1..4), 0..50)
         ) {
-            prop_assert_eq!(decode(&encode(&applies_to)).unwrap(), applies_to);
+            prop_assert_eq!(decode(&encode(&matched)).unwrap(), matched);
         }
 
         #[test]

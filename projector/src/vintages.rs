@@ -31,7 +31,7 @@ use crate::{
 
 pub(crate) use self::{evaluations::fold_of, rollups::folded};
 
-/// Of how many days back a pause may be and vintages are made, and of how many of the last days vintages are made in a workspace that has none.
+/// Longest pause in days after which vintages are made, and number of the last days of which they are made in a workspace that has none.
 const MAX_DAYS: usize = 100;
 
 /// What evaluations are made of.
@@ -211,7 +211,7 @@ async fn make_all(table: &dyn Table, day: &WorkspaceDay, last: Last, due: (Times
     Ok(made)
 }
 
-/// Of which days vintages are made that have none.
+/// Days without vintages, of which they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
     /// Of those whose first age was reached in the last [`MAX_DAYS`] days.
@@ -265,7 +265,7 @@ pub(crate) async fn due(
     if logs.is_empty() {
         return Ok(None);
     }
-    // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over. And vintages
+    // An append by a clock of its own, as of months that are replayed, is not closed when the instant is over. And vintages
     // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
     let is_long_over = youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
     if span == Span::Recent && last.is_none() && is_long_over {

@@ -184,7 +184,7 @@ pub(crate) async fn exact(reading: &Arc<Reading>, request: &Request) -> Result<D
         .as_ref()
         .is_some_and(|read_version| !read_version.kinds.contains(&Kind::Predictions))
     {
-        return Err(Error::invalid("read_version: it does not say how far predictions were read"));
+        return Err(Error::invalid("read-version: it does not say how far predictions were read"));
     }
     let release = request.release.as_deref();
     let (reference, days_of_reference, _) = exact_of_days(reading, asked, release).await?;

@@ -148,19 +148,19 @@ impl Slices {
     }
 
     /// Adds all predictions of a release on some days that are cut by these splits.
-    fn whole(&mut self, release: &str, read_version: &str, of: &ReleaseEvaluation) {
-        let key = (release.to_owned(), read_version.to_owned());
+    fn whole(&mut self, release: &str, dimensions: &str, of: &ReleaseEvaluation) {
+        let key = (release.to_owned(), dimensions.to_owned());
         self.wholes.entry(key).or_insert_with(|| Sample::new(&self.by.metric)).add(of);
     }
 
     /// Adds the predictions in a bucket.
-    fn slice(&mut self, read_version: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
+    fn slice(&mut self, dimensions: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
         let release = &bucket.name;
         let named = |(by, value)| format!("{}={}", By::column(by), breakdown::text_of(by, value));
         let names: Vec<String> = by.iter().zip(&bucket.values).map(named).collect();
         let label = (release.clone(), names.len(), names.join(", "));
         let new = || Slice {
-            whole: (release.clone(), read_version.to_owned()),
+            whole: (release.clone(), dimensions.to_owned()),
             of: if names.len() > 1 {
                 names.iter().map(|name| (release.clone(), 1, name.clone())).collect()
             } else {
@@ -215,14 +215,14 @@ pub(crate) async fn stored(
 fn add_day(slices: &mut Slices, evaluation: &Evaluation) -> Result<()> {
     for (release, splits) in &evaluation.splits {
         let Some(whole) = evaluation.releases.get(release) else { continue };
-        for (read_version, rows) in splits {
-            let split = Split::parse(read_version).map_err(|error| Error::corrupt(error.to_string()))?;
+        for (dimensions, rows) in splits {
+            let split = Split::parse(dimensions).map_err(|error| Error::corrupt(error.to_string()))?;
             let by = [by_of(&split)];
-            slices.whole(release, read_version, whole);
+            slices.whole(release, dimensions, whole);
             for row in rows {
                 let values = vec![row.value.clone()];
                 let bucket = Bucket { name: release.clone(), values, ..Bucket::default() };
-                slices.slice(read_version, &by, &bucket, &row.of);
+                slices.slice(dimensions, &by, &bucket, &row.of);
             }
         }
     }
@@ -250,16 +250,14 @@ pub(crate) async fn computed(
         reading.warn_of_expired(reading.window);
     }
     let has_pairs = request.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
-    let read_versions = read_versions(&declared(definitions, request), has_pairs);
-    let tags = read_versions
-        .iter()
-        .flat_map(|(read_version, _)| read_version)
-        .filter(|split| split.edges.is_empty());
+    let all_dimensions = all_dimensions(&declared(definitions, request), has_pairs);
+    let tags =
+        all_dimensions.iter().flat_map(|(dimensions, _)| dimensions).filter(|split| split.edges.is_empty());
     let tags: BTreeSet<&str> = tags.map(|split| split.column.as_str()).collect();
     let tags = tags.into_iter().map(|column| Wanted::Texts(column.to_owned())).collect();
-    let (found, _) = survey(reading, tags, None, most_values(&read_versions)?).await?;
+    let (found, _) = survey(reading, tags, None, most_values(&all_dimensions)?).await?;
     let groupings: Vec<Arc<Grouping>> =
-        read_versions.iter().map(|read_version| grouping(read_version, &found)).collect();
+        all_dimensions.iter().map(|dimensions| grouping(dimensions, &found)).collect();
     let plain = Grouping::default();
     let tested = slices.tested();
     let is_surveyed = !found.is_empty();
@@ -269,13 +267,13 @@ pub(crate) async fn computed(
     reading.hold.take(count as u64 * BYTES_OF_EVALUATION).await?;
     let tests = buckets.buckets.iter().filter_map(|(_, of)| of.singles.as_ref());
     reading.hold.take(tests.map(|singles| singles.bytes_of_tests() as u64).sum()).await?;
-    for ((read_version, releases), (of_read_version, grouping)) in
-        read_versions.iter().zip(buckets.more.iter().zip(&groupings))
+    for ((dimensions, releases), (of_dimensions, grouping)) in
+        all_dimensions.iter().zip(buckets.more.iter().zip(&groupings))
     {
-        let read_version = Split::text_of(read_version);
+        let dimensions = Split::text_of(dimensions);
         let wholes = buckets.buckets.iter().filter(|(bucket, _)| releases.contains(&bucket.name));
-        wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &read_version, of));
-        of_read_version.iter().for_each(|(bucket, of)| slices.slice(&read_version, &grouping.by, bucket, of));
+        wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &dimensions, of));
+        of_dimensions.iter().for_each(|(bucket, of)| slices.slice(&dimensions, &grouping.by, bucket, of));
     }
     let (request, hold) = (request.clone(), reading.hold.clone());
     let testing = work::run(move || {
@@ -303,11 +301,11 @@ fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Ve
 }
 
 /// One split, or two, and the releases whose predictions are cut by it.
-type ReadVersion = (Vec<Split>, BTreeSet<String>);
+type Dimensions = (Vec<Split>, BTreeSet<String>);
 
 /// Returns each split of a release alone, and on request with each other one.
-fn read_versions(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<ReadVersion> {
-    let mut read_versions = Vec::<ReadVersion>::new();
+fn all_dimensions(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Dimensions> {
+    let mut all_dimensions = Vec::<Dimensions>::new();
     for (release, splits) in declared {
         let alone = splits.iter().map(|split| vec![split.clone()]);
         let others = |one: &Split| {
@@ -315,25 +313,25 @@ fn read_versions(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Ve
         };
         let pairs = splits.iter().filter(|_| has_pairs);
         let pairs = pairs.flat_map(|one| others(one).into_iter().map(|other| vec![one.clone(), other]));
-        for read_version in alone.chain(pairs) {
-            match read_versions.iter_mut().find(|(known, _)| *known == read_version) {
+        for dimensions in alone.chain(pairs) {
+            match all_dimensions.iter_mut().find(|(known, _)| *known == dimensions) {
                 Some((_, releases)) => _ = releases.insert(release.clone()),
-                None => read_versions.push((read_version, BTreeSet::from([release.clone()]))),
+                None => all_dimensions.push((dimensions, BTreeSet::from([release.clone()]))),
             }
         }
     }
-    read_versions
+    all_dimensions
 }
 
 /// Returns the maximum number of values of a tag with slices of their own that keeps all slices within [`MAX_BUCKETS`].
-fn most_values(read_versions: &[ReadVersion]) -> Result<usize> {
+fn most_values(all_dimensions: &[Dimensions]) -> Result<usize> {
     let slices = |most: usize| {
         // Two more slices: of the other values, and of those without a value; edges make one more bin.
         let of_split = |split: &Split| if split.edges.is_empty() { most + 2 } else { split.edges.len() + 2 };
-        let of_read_version = |(read_version, releases): &ReadVersion| {
-            releases.len() * read_version.iter().map(of_split).product::<usize>()
+        let of_dimensions = |(dimensions, releases): &Dimensions| {
+            releases.len() * dimensions.iter().map(of_split).product::<usize>()
         };
-        read_versions.iter().map(of_read_version).sum::<usize>()
+        all_dimensions.iter().map(of_dimensions).sum::<usize>()
     };
     let most = (LEAST_VALUES..=MAX_SPLIT_VALUES).rev().find(|most| slices(*most) <= MAX_BUCKETS);
     most.ok_or_else(|| {
@@ -343,7 +341,7 @@ fn most_values(read_versions: &[ReadVersion]) -> Result<usize> {
 }
 
 /// Returns the grouping of the predictions of some releases by one split or two.
-fn grouping((read_version, releases): &ReadVersion, found: &[By]) -> Arc<Grouping> {
+fn grouping((dimensions, releases): &Dimensions, found: &[By]) -> Arc<Grouping> {
     let of_split =
         |split: &Split| match found.iter().find(|by| split.edges.is_empty() && by.column() == split.column) {
             Some(by) => by.clone(),
@@ -351,7 +349,7 @@ fn grouping((read_version, releases): &ReadVersion, found: &[By]) -> Arc<Groupin
         };
     let only = releases.iter().map(|release| (release.clone(), true)).collect();
     Arc::new(Grouping {
-        by: read_version.iter().map(of_split).collect(),
+        by: dimensions.iter().map(of_split).collect(),
         only: Some(only),
         ..Grouping::default()
     })

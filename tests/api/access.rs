@@ -158,11 +158,11 @@ async fn simultaneous_tokens_of_one_name_conflict(server: Server) {
 async fn what_is_no_token_is_refused(server: Server) {
     let token = server.token("laptop", None, Limits::default()).await;
     let foreign = Token::new();
-    let read_version = &token.text()[..token.text().len() - 1];
+    let cut = &token.text()[..token.text().len() - 1];
     for (text, refusal) in [
         ("", Refusal::Malformed),
         ("alm_", Refusal::Malformed),
-        (read_version, Refusal::Malformed),
+        (cut, Refusal::Malformed),
         (&*format!("{}x", token.text()), Refusal::Malformed),
         (&*token.text().to_uppercase(), Refusal::Malformed),
         (&*token.text().replace("alm_", "ghp_"), Refusal::Malformed),

@@ -251,11 +251,11 @@ async fn read_version_belongs_to_its_workspace_and_window(world: World) {
             .unwrap_err()
             .to_string()
     };
-    assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "read_version: it is of 2026-06-01 to 2026-06-01");
-    assert_eq!(refused(What::Joined, DAY, DAY), "read_version: it does not say how far outcomes were read");
+    assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "read-version: it is of 2026-06-01 to 2026-06-01");
+    assert_eq!(refused(What::Joined, DAY, DAY), "read-version: it does not say how far outcomes were read");
     let words = Words { from: DAY, to: DAY, read_version: Some(&text), as_of: Some(DAY), ..Words::default() };
     assert!(Request::parse(WHATS[0], &words).is_err(), "two times at once");
-    assert_eq!(refused(What::Rollups, DAY, DAY), "read_version: it does not say how far outcomes were read");
+    assert_eq!(refused(What::Rollups, DAY, DAY), "read-version: it does not say how far outcomes were read");
     let other =
         ReadVersion { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..read_version }
             .to_string();

@@ -126,7 +126,7 @@ async fn what_was_expected_then_is_read_again(world: World) {
     // A read version without the days of the reference does not fit the request.
     let other = Words { reference: Some("2026-04-01"), read_version: Some(&read_version), ..words(columns) };
     let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
-    assert!(refusal.contains("read_version: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
+    assert!(refusal.contains("read-version: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
 }
 
 /// `n` predictions with a tag, of which the first `positive` are of the positive class; without truth when `None`.

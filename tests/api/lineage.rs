@@ -48,8 +48,7 @@ async fn fed(scene: &Scene) {
 
 async fn rows(scene: &Scene, source: Option<&str>, release: Option<&str>) -> Vec<String> {
     let answer = scene.query(at(NOW)).lineage(scene.id(), &request(source, release)).await.unwrap();
-    let columns =
-        ["day", "kind", "job", "run", "dataset", "release", "applies_to", "rows", "evaluated", "live"];
+    let columns = ["day", "kind", "job", "run", "dataset", "release", "labels", "rows", "evaluated", "live"];
     let text = csv(answer.only(&columns).unwrap());
     text.lines().skip(1).map(str::to_owned).collect()
 }

@@ -256,8 +256,8 @@ async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
     let segment = UnmatchedSegment { log: log.clone(), seq: 1 };
     unmatched::take_up(table, &segment, (now(), 2)).await.unwrap();
     let id = DecisionId { segment: segment.clone(), number: 1 };
-    let (applies_to, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
-    let decision = Decision { as_of: now(), applies_to, expired, refused, after: [(judged, 17)].into() };
+    let (matched, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
+    let decision = Decision { as_of: now(), matched, expired, refused, after: [(judged, 17)].into() };
     unmatched::decide(table, Turn::default(), &id, &decision).await.unwrap();
     let mut waiting =
         unmatched::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
@@ -351,8 +351,7 @@ async fn the_page_shows_what_is_stored() {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
-    let page = page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await;
-    compare(&with_one_link(&page));
+    compare(&with_one_link(&(page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await)));
 }
 
 /// Replaces the checksums of links, of which each is made by chance.

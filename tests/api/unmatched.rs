@@ -293,7 +293,7 @@ async fn a_decision_is_final(scene: Scene) {
     };
     let decisions = kept::decisions(&*scene.table, &UnmatchedSegment { log, seq: 1 }, 1).await.unwrap();
     let [(_, decision)] = &decisions[..] else { panic!("{decisions:?}") };
-    assert_eq!(decision.applies_to, [(0, vec![at("2026-06-03T01:00:00Z").micros()])].into());
+    assert_eq!(decision.matched, [(0, vec![at("2026-06-03T01:00:00Z").micros()])].into());
     assert_eq!(decision.as_of, at("2026-06-05T10:00:30Z"));
 }
 

@@ -166,7 +166,7 @@ async fn decided(scene: &Scene, label: &str) -> Option<(Vec<Timestamp>, Timestam
             let segment = UnmatchedSegment { log: head.log.clone(), seq: stored.seq };
             let mut found = None;
             for (_, decision) in kept::decisions(&*scene.table, &segment, 1).await.unwrap() {
-                if let Some(judged) = decision.applies_to.get(&(row as u32)) {
+                if let Some(judged) = decision.matched.get(&(row as u32)) {
                     assert_eq!(found, None, "{label} is decided twice");
                     let judged = judged.iter().map(|at| Timestamp::from_micros(*at).unwrap()).collect();
                     found = Some((judged, decision.as_of));

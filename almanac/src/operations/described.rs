@@ -109,7 +109,7 @@ impl Described {
             let says = said(&schema, schemas);
             Field::new((name, At::Body), (says, is_required), Schema::of(&schema, schemas))
         }));
-        // Of a list beside a field with the name of one of it, the option keeps the name of the list.
+        // An option keeps the name of its list where another field has the name of one of it.
         let names: Vec<String> = fields.iter().map(|field| field.name.replace('_', "-")).collect();
         for field in &mut fields {
             let whole = field.name.replace('_', "-");

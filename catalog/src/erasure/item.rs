@@ -64,7 +64,7 @@ impl ErasurePhase {
 pub struct LeftOfErasure {
     /// The day.
     pub day: Day,
-    /// Whether it is the unmatched outcomes that came on it, or all else.
+    /// True for the unmatched outcomes that came on it, false for all else.
     pub is_unmatched: bool,
 }
 

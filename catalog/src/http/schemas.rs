@@ -146,7 +146,7 @@ fn of_snapshot(field: &str) -> Option<RefOr<Schema>> {
             .into(),
         "read_version" => {
             let read_version = schema::string().description(Some(
-                "What the rows are read from, for the parameter `read_version`; null on the page of a workspace.",
+                "What the rows are read from, for the parameter `read-version`; null on the page of a workspace.",
             ));
             maybe(read_version, Type::String)
         }

@@ -60,10 +60,10 @@ fn each_gate_explains_why_a_release_fails() {
     let few = Measured { judged: 499, ..good() };
     let worse = Measured { value: Some(0.789), ..good() };
     let none = Measured { value: None, completeness: None, ..good() };
-    let orphaned = Measured { of_champion: None, completeness: Some(0.25), ..good() };
+    let unlabelled = Measured { of_champion: None, completeness: Some(0.25), ..good() };
     let nan = Measured { value: Some(f64::NAN), ..good() };
     let mut said = Vec::new();
-    for measured in [few, worse, none, orphaned, nan] {
+    for measured in [few, worse, none, unlabelled, nan] {
         said.push(gates.judge(&evidence(measured, &ok)));
     }
     let alone = [

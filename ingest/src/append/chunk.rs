@@ -12,18 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use catalog::Lanes;
 use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp};
 use log::{
-    batch::BatchId,
+    batch::{BatchId, after_from_item, after_to_item},
     indexes,
     key::{self, LogId},
 };
 use table::{Condition, Item, Key, Policy, unless_overtaken};
 
-use super::{
-    Appended, Appender, Receipt,
-    claim::{after_from_item, after_to_item},
-    identity,
-    pack::Look,
-};
+use super::{Appended, Appender, Receipt, identity, pack::Look};
 use crate::{batch::Batch, file::Origin};
 
 /// Version of the item.

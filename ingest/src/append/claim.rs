@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use event::{Error, Id, Kind, Result, Timestamp};
 use log::{
-    batch::BatchId,
+    batch::{BatchId, after_from_item, after_to_item},
     key::{self, LogId},
 };
-use table::{Condition, Item, Key, Table, item::Value};
+use table::{Condition, Item, Key, Table};
 
 use super::{Remember, identity};
 use crate::limits::IDEMPOTENCY_SECONDS;
@@ -137,25 +137,4 @@ impl Claims<'_> {
             _ => Ok(()),
         }
     }
-}
-
-/// Encodes the segment of each log as an attribute.
-pub(super) fn after_to_item(after: &BTreeMap<LogId, u64>) -> BTreeMap<String, Value> {
-    after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64))).collect()
-}
-
-/// The attribute `after` of a marker.
-pub(super) fn after_from_item(item: &Item, workspace: &Id) -> Result<BTreeMap<LogId, u64>> {
-    let mut after = BTreeMap::new();
-    for (log, seq) in item.map("after")? {
-        let seq = match seq {
-            Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
-            _ => None,
-        };
-        let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
-            return Err(item.corrupt("`after` is not segment numbers of logs"));
-        };
-        after.insert(log, seq);
-    }
-    Ok(after)
 }

@@ -94,7 +94,7 @@ pub(super) async fn look(table: &dyn Table, erasure: &mut Erasure) -> Result<()>
         if of.replace((log.day, log.kind)) != Some((log.day, log.kind)) {
             lanes = lanes_of(table, &log).await?;
         }
-        // Of metrics the lane is that of the name.
+        // The lane of metrics is that of the name.
         let is_of_key = lanes > 1 && log.kind != Kind::Metrics;
         if is_of_key && !erasure.keys.keys().any(|key| lane_of(key, lanes) == log.lane) {
             continue;

@@ -56,7 +56,7 @@ pub(super) fn parted<T>(questions: impl IntoIterator<Item = (T, usize)>, most: u
 pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestamp) -> Vec<Decision> {
     let empty = || Decision {
         as_of,
-        applies_to: BTreeMap::new(),
+        matched: BTreeMap::new(),
         expired: BTreeSet::new(),
         refused: BTreeSet::new(),
         after: BTreeMap::new(),
@@ -83,7 +83,7 @@ pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestam
         size += weight;
         match answer {
             Answer::Found(judged) => {
-                _ = this.applies_to.insert(*row, judged.iter().map(|at| at.micros()).collect());
+                _ = this.matched.insert(*row, judged.iter().map(|at| at.micros()).collect());
             }
             Answer::TooMany => _ = this.refused.insert(*row),
             _ => _ = this.expired.insert(*row),
@@ -97,7 +97,7 @@ pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestam
 
 /// Outcomes of a decision: the rows that judge something, once for each prediction that they judge.
 pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Columns> {
-    let rows = decision.applies_to.iter();
+    let rows = decision.matched.iter();
     let rows: Vec<usize> = rows.flat_map(|(row, judged)| repeat_n(*row as usize, judged.len())).collect();
     if rows.iter().any(|row| *row >= columns.rows) {
         return Err(Error::corrupt("a decision is about more outcomes than its segment has"));
@@ -105,7 +105,7 @@ pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Colu
     let taken = columns.take(&rows);
     let mut by_name: BTreeMap<String, Column> =
         taken.columns.into_iter().map(|column| (column.name.clone(), column)).collect();
-    let judged = Values::Time(decision.applies_to.values().flatten().copied().collect());
+    let judged = Values::Time(decision.matched.values().flatten().copied().collect());
     by_name.insert("predicted_at".to_owned(), Column::new("predicted_at", judged));
     // Sorted in the order of the fields, without the fields of unmatched outcomes alone.
     let columns = Kind::Outcomes.fields().iter().filter_map(|field| by_name.remove(field.name)).collect();
@@ -137,9 +137,9 @@ mod tests {
     fn found_outcomes_are_decided_and_others_expire() {
         let as_of = Timestamp::default();
         let answers = [(0, found(5)), (2, Answer::Nothing), (3, found(7)), (9, Answer::Gone(as_of.day()))];
-        let applies_to = BTreeMap::from([(0, vec![5]), (3, vec![7])]);
+        let matched = BTreeMap::from([(0, vec![5]), (3, vec![7])]);
         let (refused, after) = (BTreeSet::new(), BTreeMap::new());
-        let expected = Decision { as_of, applies_to, expired: BTreeSet::new(), refused, after };
+        let expected = Decision { as_of, matched, expired: BTreeSet::new(), refused, after };
         assert_eq!(decisions(&answers, false, as_of), std::slice::from_ref(&expected));
         assert_eq!(decisions(&answers, true, as_of), [Decision { expired: [2, 9].into(), ..expected }]);
         assert_eq!(decisions(&answers[1..2], false, as_of), []);
@@ -152,12 +152,12 @@ mod tests {
         let answers = [(0, all_of(&[5, 7])), (1, Answer::TooMany), (2, found(9))];
         let decided = decisions(&answers, false, as_of);
         let [one] = &decided[..] else { panic!("{decided:?}") };
-        assert_eq!(one.applies_to, BTreeMap::from([(0, vec![5, 7]), (2, vec![9])]));
+        assert_eq!(one.matched, BTreeMap::from([(0, vec![5, 7]), (2, vec![9])]));
         assert_eq!((&one.refused, one.expired.len()), (&BTreeSet::from([1]), 0));
         let of = |count: i64, every: i64| all_of(&(0..count).map(|n| n * every).collect::<Vec<_>>());
         let sizes = |answers: &[(u32, Answer)]| {
-            let read_version = decisions(answers, false, as_of);
-            read_version.iter().map(|one| one.applies_to.len()).collect::<Vec<_>>()
+            let decided = decisions(answers, false, as_of);
+            decided.iter().map(|one| one.matched.len()).collect::<Vec<_>>()
         };
         let thousands: Vec<_> = (0..12).map(|row| (row, of(1_000, 1))).collect();
         assert_eq!(sizes(&thousands), [5, 5, 2]);
@@ -179,16 +179,16 @@ mod tests {
     fn decision_is_bounded_in_rows_and_days() {
         let as_of = Timestamp::default();
         let days: Vec<_> = (0..200).map(|row| (row, found(i64::from(row) * 24 * HOUR))).collect();
-        let read_version = decisions(&days, false, as_of);
-        assert_eq!(read_version.iter().map(|one| one.applies_to.len()).collect::<Vec<_>>(), [64, 64, 64, 8]);
+        let decided = decisions(&days, false, as_of);
+        assert_eq!(decided.iter().map(|one| one.matched.len()).collect::<Vec<_>>(), [64, 64, 64, 8]);
         let rows: Vec<_> =
             (0..10_000).map(|row| (row, if row % 2 == 0 { found(1) } else { Answer::Nothing })).collect();
-        let read_version = decisions(&rows, true, as_of);
+        let decided = decisions(&rows, true, as_of);
         assert_eq!(
-            read_version.iter().map(|one| one.rows().count()).collect::<Vec<_>>(),
+            decided.iter().map(|one| one.rows().count()).collect::<Vec<_>>(),
             [MAX_DECIDED, MAX_DECIDED]
         );
-        let all: BTreeSet<u32> = read_version.iter().flat_map(Decision::rows).collect();
+        let all: BTreeSet<u32> = decided.iter().flat_map(Decision::rows).collect();
         assert_eq!(all.len(), 10_000);
     }
 
@@ -213,15 +213,15 @@ mod tests {
         assert_eq!((asked.from, asked.applies_to), (20 - LOOK_BACK_DAYS * 24 * HOUR, AppliesTo::Latest));
         assert!(question(&Columns { columns: Vec::new(), rows: 3 }, 1).is_err());
         let (as_of, after) = (Timestamp::default(), BTreeMap::new());
-        let applies_to = BTreeMap::from([(0, vec![5]), (2, vec![6, 8])]);
-        let decision = Decision { as_of, applies_to, expired: [1].into(), refused: BTreeSet::new(), after };
+        let matched = BTreeMap::from([(0, vec![5]), (2, vec![6, 8])]);
+        let decision = Decision { as_of, matched, expired: [1].into(), refused: BTreeSet::new(), after };
         let outcomes = outcomes_of(&decision, &columns).unwrap();
         let names: Vec<&str> = outcomes.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!((outcomes.rows, names), (3, vec!["key", "predicted_at", "observed_at", "label"]));
         let at = |row| outcomes.column("predicted_at").unwrap().time(row);
         assert_eq!((at(0), at(1), at(2)), (Some(5), Some(6), Some(8)));
         assert_eq!([1, 2].map(|row| outcomes.column("key").unwrap().text(row)), [Some("c"), Some("c")]);
-        assert!(outcomes_of(&Decision { applies_to: [(3, vec![5])].into(), ..decision }, &columns).is_err());
+        assert!(outcomes_of(&Decision { matched: [(3, vec![5])].into(), ..decision }, &columns).is_err());
     }
 
     #[test]

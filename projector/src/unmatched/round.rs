@@ -262,7 +262,7 @@ impl<'a> Round<'a> {
             {
                 return Ok(Err(Overtaken));
             }
-            resolved.found += decision.applies_to.len() as u64;
+            resolved.found += decision.matched.len() as u64;
             resolved.expired += decision.expired.len() as u64;
             resolved.refused += decision.refused.len() as u64;
         }

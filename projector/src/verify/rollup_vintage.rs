@@ -87,7 +87,7 @@ impl DayCheck<'_> {
         }
     }
 
-    /// Those of a day whose events are gone can be read.
+    /// Checks that those of a day whose events are gone can be read.
     pub(super) async fn gone_rollups(&mut self) -> Result<()> {
         for (hours, vintage) in self.load_rollup_vintage().await? {
             if let Some(age) = self.age_of(hours, &self.rollup_vintage_key(hours)) {

@@ -84,7 +84,7 @@ impl DayCheck<'_> {
         Ok(folded.map(|_| None))
     }
 
-    /// Those of a day whose events are gone can be read.
+    /// Checks that those of a day whose events are gone can be read.
     pub(super) async fn gone_vintages(&mut self) -> Result<()> {
         let day = self.day.day;
         let vintages = vintage::between(self.table, &self.day.workspace, day, day).await?;
@@ -116,7 +116,7 @@ impl DayCheck<'_> {
         key::vintage(&self.day.workspace, self.day.day, hours)
     }
 
-    /// What a vintage says, if it can be read.
+    /// Evaluation of a vintage, if it can be read.
     fn told(&mut self, age: Age, vintage: &Vintage) -> Option<Evaluation> {
         let told = Evaluation::from_states(&vintage.states);
         told.map_err(|error| self.fault(format_args!("its vintage of {} cannot be read: {error}", age.name)))
@@ -130,7 +130,8 @@ struct WorkspaceVintages {
     definitions: catalog::Definitions,
 }
 
-/// Whether a vintage that covers `applied` is of what had been appended when the day had an age. What is left out at the ends of logs makes no difference.
+/// Returns true if a vintage that covers `applied` is of all that had been appended when the day had an age. Segments that are left
+/// out at the ends of logs make no difference.
 pub(crate) fn is_of_then(
     day: Day,
     age: Age,

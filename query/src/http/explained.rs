@@ -24,7 +24,7 @@ use crate::{
 pub(super) const EXPLAIN: &str = "explain";
 const SCHEMA: &str = "Explanation";
 
-/// What is said of that word.
+/// Description of that word.
 pub(super) const SAYS: &str = "Answer what was read, and how long each step took, in the place of the rows: as JSON, or as text for a table or who accepts `text/plain` alone. The rows are made and written in the format all the same.";
 
 /// A flag that asks for it.

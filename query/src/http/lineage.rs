@@ -32,7 +32,7 @@ use crate::{
 
 /// Columns of the table for people.
 const MAIN: [&str; 11] =
-    ["day", "kind", "system", "job", "run", "dataset", "release", "applies_to", "rows", "evaluated", "live"];
+    ["day", "kind", "system", "job", "run", "dataset", "release", "labels", "rows", "evaluated", "live"];
 
 /// What the document calls a row.
 const ROW: &str = "Row.lineage";
@@ -64,7 +64,7 @@ fn operation() -> Operation {
         .description(
             "A row for each day, kind of events, source and release, from what segments say of themselves. Where a segment mixes sources and releases, \
              `rows` is how many events there are at least, and `rows_at_most` at most. `evaluated` of them are in the stored \
-             evaluation of the day; `applies_to` are the releases that outcomes without a release are about.",
+             evaluation of the day; `labels` are the releases that outcomes without a release are about.",
         );
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))

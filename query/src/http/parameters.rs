@@ -1,4 +1,4 @@
-//! What is said of the parameters of queries: of each that a dataset takes, by its name.
+//! Descriptions of the parameters of queries: of each that a dataset takes, by its name.
 
 use event::{Kind, MAX_WINDOW_DAYS, Period};
 use fold::evaluation::MAX_BY;
@@ -53,7 +53,7 @@ const EXAMPLES: [(&str, &str); 12] = [
     (CHANGE, "period"),
 ];
 
-/// What is said of the first day where a week is read when it is not named.
+/// Description of the first day where a week is read when it is not named.
 pub(super) fn says_first_day() -> String {
     format!(
         "The first UTC day; six days before the last one by default. A window has at most {MAX_WINDOW_DAYS} days."
@@ -143,7 +143,7 @@ fn of_window(what: What, name: &str) -> Said {
     }
 }
 
-/// What is read: as of when, and in which form.
+/// Parameters of the state that is read, and of the form of the answer.
 fn of_reading(what: What, name: &str) -> Said {
     match name {
         "as-of" if what == What::Drift => said(
@@ -168,7 +168,7 @@ fn of_reading(what: What, name: &str) -> Said {
             let schema = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
             let says = match what.has_history() {
                 true => {
-                    "The format of the answer; without it that of the header `Accept`. `read_version` answers no rows, but the read version as text, however long it is."
+                    "The format of the answer; without it that of the header `Accept`. `read-version` answers no rows, but the read version as text, however long it is."
                 }
                 false => "The format of the answer; without it that of the header `Accept`.",
             };
@@ -224,12 +224,12 @@ fn of_rows(what: What, name: &str) -> Said {
     }
 }
 
-/// Whether it may be read page by page.
+/// Returns true if it may be read page by page.
 pub(super) fn is_paged(what: What) -> bool {
     matches!(what, What::Events(_))
 }
 
-/// How predictions are judged.
+/// Parameters of the judgement of predictions.
 fn of_judging(what: What, name: &str) -> Said {
     match name {
         "environment" if what == What::Challengers => said(
@@ -272,7 +272,7 @@ fn of_judging(what: What, name: &str) -> Said {
     }
 }
 
-/// How rows are broken down.
+/// Parameters by which rows are broken down.
 fn of_metrics(what: What, name: &str) -> Said {
     let families =
         || breakdown::families().map(|family| schema::string().pattern(Some(family.pattern())).into());
@@ -317,7 +317,7 @@ fn of_metrics(what: What, name: &str) -> Said {
     }
 }
 
-/// What is compared: with reference days, with another release, with the whole.
+/// Parameters of comparisons: with reference days, with another release, with the whole.
 fn of_comparisons(what: What, name: &str) -> Said {
     match name {
         "reference" => {

@@ -22,7 +22,7 @@ const ROWS: HeaderName = HeaderName::from_static("almanac-rows");
 pub(super) const HEADERS: [(HeaderName, &str); 5] = [
     (
         READ_VERSION,
-        "What the answer was read from: with this as `read-version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read_version` answers it as text.",
+        "What the answer was read from: with this as `read-version` it is answered again, the same to the byte. One that is too long for a header is `omitted; bytes=N`; `format=read-version` answers it as text.",
     ),
     (AS_OF, "As of when the answer is, when `as-of` was asked for: that instant, or the last closed one."),
     (

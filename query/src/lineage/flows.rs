@@ -154,7 +154,7 @@ impl Flows {
     }
 
     /// Returns the releases judged by outcomes that name none: all releases with predictions on their day.
-    pub(super) fn applies_to(&self, flow: &Flow) -> impl Iterator<Item = &str> {
+    pub(super) fn labels(&self, flow: &Flow) -> impl Iterator<Item = &str> {
         let is_open = flow.kind == Kind::Outcomes && flow.release.is_none();
         let predicted = is_open.then(|| self.predicted.get(&flow.day)).flatten();
         predicted.into_iter().flatten().map(|name| &**name)

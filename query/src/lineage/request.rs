@@ -57,7 +57,7 @@ impl LineageRequest {
     pub(super) fn wants(&self, flow: &Flow, flows: &Flows) -> bool {
         let is_of = |release: &String| match &flow.release {
             Some(of) => **of == **release,
-            None => flows.applies_to(flow).any(|judged| *judged == **release),
+            None => flows.labels(flow).any(|judged| *judged == **release),
         };
         self.is_from(&flow.source()) && self.release.as_ref().is_none_or(is_of)
     }

@@ -22,7 +22,7 @@ const MAX_NAMES: usize = 20;
 /// A flow with related facts from the catalog and the other flows.
 struct Row<'a> {
     flow: &'a Flow,
-    applies_to: Option<String>,
+    labels: Option<String>,
     made: Option<&'a Release>,
     trained_on: Option<String>,
     live: Option<String>,
@@ -45,7 +45,7 @@ const COLUMNS: [(&str, Getter); 18] = [
     (SOURCE_WORDS[2], Getter::Text(|row| row.flow.source()[2])),
     (SOURCE_WORDS[3], Getter::Text(|row| row.flow.source()[3])),
     ("release", Getter::Text(|row| row.flow.release.as_deref())),
-    ("applies_to", Getter::Text(|row| row.applies_to.as_deref())),
+    ("labels", Getter::Text(|row| row.labels.as_deref())),
     ("rows", Getter::Count(|row| Some(row.flow.rows))),
     ("rows_at_most", Getter::Count(|row| Some(row.flow.rows_at_most))),
     ("evaluated", Getter::Count(|row| row.flow.is_judged().then_some(row.flow.evaluated))),
@@ -95,7 +95,7 @@ pub(super) fn frame_of(flows: &Flows, request: &LineageRequest, page: &Workspace
         let made = release.and_then(|name| made.get(name).copied());
         Row {
             flow,
-            applies_to: list(flows.applies_to(flow)),
+            labels: list(flows.labels(flow)),
             made,
             trained_on: made.and_then(|made| made.details.snapshot).map(|days| days.to_string()),
             live: release.and_then(live_in),

@@ -103,7 +103,7 @@ mod tests {
 
         #[test]
         fn what_was_written_is_read_again(
-            (rows, each, letters, read_version) in (1_usize..3_000, 1_usize..200, 0_usize..40, 0_usize..3_000),
+            (rows, each, letters, place) in (1_usize..3_000, 1_usize..200, 0_usize..40, 0_usize..3_000),
         ) {
             let is_there = |row: usize| !(row / each).is_multiple_of(3);
             let words: Vec<String> = (0..rows).map(|row| "x".repeat(letters * (row / each) % 60)).collect();
@@ -118,8 +118,8 @@ mod tests {
             let again = read(&packed(&rows));
             prop_assert!(again.equals_missing(&rows), "{again} {rows}");
             // The division of rows into frames does not change the bytes.
-            let read_version = read_version.min(rows.height()) as i64;
-            let pieces = [rows.slice(0, read_version as usize), rows.slice(read_version, usize::MAX)];
+            let place = place.min(rows.height()) as i64;
+            let pieces = [rows.slice(0, place as usize), rows.slice(place, usize::MAX)];
             prop_assert!(message(&pieces).unwrap() == message(std::slice::from_ref(&rows)).unwrap());
             let mut whole = Vec::new();
             Format::IpcStreamLz4.write(&mut rows.clone(), &mut whole).unwrap();

@@ -30,18 +30,18 @@ fn short<'a>(
     for (day, evaluation) in evaluations {
         for (name, splits) in &evaluation.splits {
             let is_asked = release.is_none_or(|release| release == name.as_str());
-            for (read_version, rows) in splits {
-                let (name, read_version) = (name.as_str(), read_version.as_str());
+            for (dimensions, rows) in splits {
+                let (name, dimensions) = (name.as_str(), dimensions.as_str());
                 for row in rows {
                     match row.value {
                         Value::Text(_) => {
                             // The kept values are equal for all releases of a day.
-                            kept.entry((read_version, *day)).or_default().insert(&row.value);
+                            kept.entry((dimensions, *day)).or_default().insert(&row.value);
                             if is_asked {
-                                sliced.entry((name, read_version)).or_default().insert(&row.value);
+                                sliced.entry((name, dimensions)).or_default().insert(&row.value);
                             }
                         }
-                        Value::Others if is_asked => with_others.push((name, read_version, *day)),
+                        Value::Others if is_asked => with_others.push((name, dimensions, *day)),
                         _ => {}
                     }
                 }
@@ -49,11 +49,10 @@ fn short<'a>(
         }
     }
     let mut short = BTreeMap::<&str, BTreeSet<Day>>::new();
-    for (name, read_version, day) in with_others {
-        let is_kept =
-            |value: &&Value| kept.get(&(read_version, day)).is_some_and(|kept| kept.contains(value));
-        if sliced.get(&(name, read_version)).is_some_and(|values| !values.iter().all(is_kept)) {
-            short.entry(read_version).or_default().insert(day);
+    for (name, dimensions, day) in with_others {
+        let is_kept = |value: &&Value| kept.get(&(dimensions, day)).is_some_and(|kept| kept.contains(value));
+        if sliced.get(&(name, dimensions)).is_some_and(|values| !values.iter().all(is_kept)) {
+            short.entry(dimensions).or_default().insert(day);
         }
     }
     short

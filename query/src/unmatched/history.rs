@@ -276,8 +276,8 @@ fn correct(of_day: &mut [PastOutcome]) {
     }
     let of_whole_day = greatest.get(&None).copied();
     for (at, one) in of_day.iter_mut().enumerate() {
-        let applies_to = greatest.get(&one.predicted_at).copied().max(of_whole_day);
-        if one.standing == PastStanding::Counts && applies_to > Some((one.observed_at, at)) {
+        let corrects = greatest.get(&one.predicted_at).copied().max(of_whole_day);
+        if one.standing == PastStanding::Counts && corrects > Some((one.observed_at, at)) {
             one.standing = PastStanding::Corrected;
         }
     }
@@ -379,9 +379,9 @@ mod tests {
                 .filter(|(_, one)| one.standing == PastStanding::Counts)
                 .map(|(at, one)| (at, one.predicted_at, one.observed_at))
                 .collect();
-            for (at, applies_to, observed_at) in &counting {
+            for (at, instant, observed_at) in &counting {
                 let later = counting.iter().filter(|(other, by, _)| {
-                    other != at && (by == applies_to || by.is_none() && applies_to.is_some())
+                    other != at && (by == instant || by.is_none() && instant.is_some())
                 });
                 let mut later = later.map(|(other, _, observed)| (*observed, *other));
                 if later.any(|other| other > (*observed_at, *at)) {

@@ -189,7 +189,7 @@ impl Query {
 fn decided(decisions: &[(u32, Decision)]) -> BTreeMap<u32, usize> {
     let mut decided = BTreeMap::new();
     for (at, (_, decision)) in decisions.iter().enumerate() {
-        let rows = decision.applies_to.keys().chain(&decision.expired).chain(&decision.refused);
+        let rows = decision.matched.keys().chain(&decision.expired).chain(&decision.refused);
         rows.for_each(|row| _ = decided.entry(*row).or_insert(at));
     }
     decided
@@ -244,12 +244,12 @@ impl Growing {
             if self.told.len() >= self.request.limit {
                 return Ok(false);
             }
-            let applies_to = decision.and_then(|decision| decision.applies_to.get(&place.row));
+            let matched = decision.and_then(|decision| decision.matched.get(&place.row));
             self.told.push(Told {
                 place,
                 state,
                 arrived_at: known.segment.appended_at,
-                judged: applies_to.and_then(|judged| Judged::of(judged)),
+                judged: matched.and_then(|judged| Judged::of(judged)),
                 as_of: decision.map(|decision| decision.as_of),
                 looked: known.waiting.as_ref().and_then(|waiting| waiting.looked).filter(|_| known.is_taken),
                 asked,

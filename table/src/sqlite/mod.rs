@@ -57,7 +57,7 @@ pub struct SqliteTable {
     // Stands before the writer, since fields are dropped in this order: the last connection to close merges the write-ahead log,
     // and that should be the writer's.
     readers: Arc<Readers>,
-    // Dropping it waits for the unmatched writes.
+    // Dropping it waits for the pending writes.
     writer: Writer,
     listener: Listener,
 }

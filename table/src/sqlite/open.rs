@@ -166,7 +166,7 @@ fn turn_on_wal(connection: &Connection, path: &Path) -> Attempt<()> {
     }
 }
 
-/// Writes the whole write-ahead log back into the file and empties it. All unmatched writes wait meanwhile, so this hardly waits
+/// Writes the whole write-ahead log back into the file and empties it. All pending writes wait meanwhile, so this hardly waits
 /// for others.
 ///
 /// # Errors

@@ -299,11 +299,10 @@ async fn decided(
 ) -> Result<Decided> {
     let mut decided = Decided::new();
     for segment in segments {
-        for (_, Decision { applies_to, as_of, .. }) in unmatched::decisions(table, &segment, 1).await? {
+        for (_, Decision { matched, as_of, .. }) in unmatched::decisions(table, &segment, 1).await? {
             judging.decisions += 1;
-            decided.extend(
-                applies_to.into_iter().map(|(row, judged)| ((segment.clone(), row), (judged, as_of))),
-            );
+            decided
+                .extend(matched.into_iter().map(|(row, judged)| ((segment.clone(), row), (judged, as_of))));
         }
     }
     Ok(decided)

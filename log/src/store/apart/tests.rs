@@ -123,10 +123,10 @@ type Lane = (u8, u64, Vec<(u64, u64, u64)>);
 
 /// Lane with some of its segments merged, the last never.
 fn any_lane(lane: u8) -> impl Strategy<Value = Lane> {
-    let read_versions = prop::collection::vec((1u64..8, 1u64..8, 0u64..9), 0..4);
-    (1u64..24, read_versions).prop_map(move |(head, read_versions)| {
+    let cuts = prop::collection::vec((1u64..8, 1u64..8, 0u64..9), 0..4);
+    (1u64..24, cuts).prop_map(move |(head, cuts)| {
         let (mut next, mut merges) = (1, Vec::new());
-        for (gap, length, left) in read_versions {
+        for (gap, length, left) in cuts {
             let (from, to) = (next + gap, next + gap + length);
             if to < head {
                 merges.push((from, to, from + left - 1));
