@@ -41,9 +41,9 @@ impl State {
             return Err("a vintage is written again".into());
         }
         if item.key.sk.starts_with("transition#") && before.is_some() {
-            return Err("that a rule crossed is written again".into());
+            return Err("a transition is written again".into());
         }
-        let is_settled = |item: &Item| item.optional_text("state") != Some("unmatched");
+        let is_settled = |item: &Item| item.optional_text("state") != Some("pending");
         if key::parse_delivery(&item.key).is_some() && before.is_some_and(is_settled) {
             return Err("a delivery that was settled is written again".into());
         }
