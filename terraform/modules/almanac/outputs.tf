@@ -1,59 +1,59 @@
 output "url" {
-  description = "The address of the API, when nothing else points to the load balancer. The certificate is of another name, so give that one an alias record to here."
+  description = "Address of the API until another name points to the load balancer. The certificate has another name: give that one an alias record to here."
   value       = "https://${aws_lb.this.dns_name}"
 }
 
 output "load_balancer_dns_name" {
-  description = "The name of the load balancer, for an alias record."
+  description = "Name of the load balancer, for an alias record."
   value       = aws_lb.this.dns_name
 }
 
 output "load_balancer_zone_id" {
-  description = "The hosted zone of the load balancer, for an alias record."
+  description = "Hosted zone of the load balancer, for an alias record."
   value       = aws_lb.this.zone_id
 }
 
 output "table_name" {
-  description = "The name of the table."
+  description = "Name of the table."
   value       = aws_dynamodb_table.this.name
 }
 
 output "table_arn" {
-  description = "The ARN of the table."
+  description = "ARN of the table."
   value       = aws_dynamodb_table.this.arn
 }
 
 output "cluster_name" {
-  description = "The name of the ECS cluster."
+  description = "Name of the ECS cluster."
   value       = aws_ecs_cluster.this.name
 }
 
 output "service_names" {
-  description = "The names of the ECS services, by role."
+  description = "Names of the ECS services, by role."
   value       = { for name, service in aws_ecs_service.service : name => service.name }
 }
 
 output "task_definition_arns" {
-  description = "The task definitions, by role; for a command that is run once."
+  description = "Task definitions, by role, for single commands."
   value       = { for name, definition in aws_ecs_task_definition.service : name => definition.arn }
 }
 
 output "task_role_arns" {
-  description = "The roles of the tasks, by role."
+  description = "Roles of the tasks, by role."
   value       = { for name, role in aws_iam_role.service : name => role.arn }
 }
 
 output "task_security_group_ids" {
-  description = "The security groups of the tasks, by role."
+  description = "Security groups of the tasks, by role."
   value       = { for name, group in aws_security_group.service : name => group.id }
 }
 
 output "log_group_names" {
-  description = "The log groups, by role."
+  description = "Log groups, by role."
   value       = { for name, group in aws_cloudwatch_log_group.service : name => group.name }
 }
 
 output "dashboard_name" {
-  description = "The name of the CloudWatch dashboard."
+  description = "Name of the CloudWatch dashboard."
   value       = aws_cloudwatch_dashboard.this.dashboard_name
 }

@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the deployment, and the beginning of all names."
+  description = "Name of the deployment, and prefix of all names."
   type        = string
   default     = "almanac"
 
@@ -10,7 +10,7 @@ variable "name" {
 }
 
 variable "image" {
-  description = "The container image with its tag or digest."
+  description = "Container image with tag or digest."
   type        = string
 
   validation {
@@ -20,7 +20,7 @@ variable "image" {
 }
 
 variable "images" {
-  description = "Other images for some roles, while a new version is rolled out: readers first, as docs/operating.md says. The keys are ingest, projector and query."
+  description = "Other images by role (ingest, projector, query) during an update: readers first, see docs/operating.md."
   type        = map(string)
   default     = {}
 
@@ -31,7 +31,7 @@ variable "images" {
 }
 
 variable "ecr_repository_arn" {
-  description = "The ECR repository that the image is pulled from; null when it comes from a public registry."
+  description = "ECR repository of the image; null for a public registry."
   type        = string
   default     = null
 
@@ -42,7 +42,7 @@ variable "ecr_repository_arn" {
 }
 
 variable "cpu_architecture" {
-  description = "The architecture that the image was built for: X86_64 or ARM64."
+  description = "Architecture of the image: X86_64 or ARM64."
   type        = string
   default     = "X86_64"
 
@@ -53,7 +53,7 @@ variable "cpu_architecture" {
 }
 
 variable "vpc_id" {
-  description = "The VPC that everything runs in."
+  description = "VPC of everything."
   type        = string
 
   validation {
@@ -63,7 +63,7 @@ variable "vpc_id" {
 }
 
 variable "load_balancer_subnet_ids" {
-  description = "Subnets of the load balancer, in at least two availability zones; public ones when internal is false."
+  description = "Subnets of the load balancer in at least two availability zones; public when internal is false."
   type        = list(string)
 
   validation {
@@ -73,7 +73,7 @@ variable "load_balancer_subnet_ids" {
 }
 
 variable "task_subnet_ids" {
-  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints, or public addresses."
+  description = "Subnets of the tasks in at least two availability zones, with a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints, or public addresses."
   type        = list(string)
 
   validation {
@@ -83,19 +83,19 @@ variable "task_subnet_ids" {
 }
 
 variable "assign_public_ip" {
-  description = "Whether tasks get public addresses, which is cheaper than a NAT gateway. Nothing reaches them from outside."
+  description = "Whether tasks get public addresses: cheaper than a NAT gateway, and not reachable from outside."
   type        = bool
   default     = false
 }
 
 variable "endpoint_route_table_ids" {
-  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge); empty when the VPC has one already."
+  description = "Route tables of the tasks' subnets that get a gateway endpoint of DynamoDB (free of charge); empty when the VPC has one."
   type        = list(string)
   default     = []
 }
 
 variable "streams_endpoint" {
-  description = "The address of an interface endpoint of DynamoDB Streams, which has no private DNS. Null where tasks reach DynamoDB Streams by its public name."
+  description = "Address of an interface endpoint of DynamoDB Streams, which has no private DNS; null for the public name."
   type        = string
   default     = null
 
@@ -106,7 +106,7 @@ variable "streams_endpoint" {
 }
 
 variable "certificate_arn" {
-  description = "The ACM certificate of the load balancer."
+  description = "ACM certificate of the load balancer."
   type        = string
 
   validation {
@@ -116,7 +116,7 @@ variable "certificate_arn" {
 }
 
 variable "admin_token_secret_arn" {
-  description = "The secret of Secrets Manager whose text is a token of `almanac token generate`. Its holder may do everything."
+  description = "Secret with a token of `almanac token generate`. Its holder may do everything."
   type        = string
 
   validation {
@@ -126,7 +126,7 @@ variable "admin_token_secret_arn" {
 }
 
 variable "oidc" {
-  description = "Settings of the OpenID Connect issuer whose bearers are taken, such as { issuer = \"https://login.example.com\", audience = \"almanac\" }; empty for none."
+  description = "Settings of the OpenID Connect issuer, such as { issuer = \"https://login.example.com\", audience = \"almanac\" }; empty for none."
   type        = map(string)
   default     = {}
 
@@ -142,7 +142,7 @@ variable "oidc" {
 }
 
 variable "environment" {
-  description = "Further settings of the services, by role, as variables of the environment, such as { query = { ALMANAC_QUERY_MEMORY = \"1GiB\" } }. The keys are ingest, projector and query. docs/operating.md lists the settings."
+  description = "Environment variables by role, such as { query = { ALMANAC_QUERY_MEMORY = \"1GiB\" } }; docs/operating.md lists the settings."
   type        = map(map(string))
   default     = {}
 
@@ -163,7 +163,7 @@ variable "environment" {
 }
 
 variable "secrets" {
-  description = "Secrets of Secrets Manager that services get as variables of the environment, by role, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }. The keys are ingest, projector and query."
+  description = "Environment variables from Secrets Manager by role, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }."
   type        = map(map(string))
   default     = {}
 
@@ -184,7 +184,7 @@ variable "secrets" {
 }
 
 variable "trusted_proxies" {
-  description = "Proxies whose headers on the address of a client and on TLS are believed: IPv4 ranges. Null for those of the load balancer's subnets; empty for none."
+  description = "IPv4 ranges of proxies whose headers about the client are believed. Null for the load balancer's subnets; empty for none."
   type        = list(string)
   default     = null
 
@@ -201,7 +201,7 @@ variable "internal" {
 }
 
 variable "allowed_cidr_blocks" {
-  description = "Who may call the API: IPv4 ranges. Ranges wider than a /8 need allow_everyone."
+  description = "IPv4 ranges that may call the API. Ranges wider than a /8 need allow_everyone."
   type        = list(string)
 
   validation {
@@ -222,7 +222,7 @@ variable "allow_everyone" {
 }
 
 variable "load_balancer_jwt" {
-  description = "The OpenID Connect issuer whose tokens the load balancer demands: its issuer and the address of its keys (jwks_url). Almanac's own tokens do not get past it then, so set oidc as well. Null leaves it to the services."
+  description = "OpenID Connect issuer and address of its keys (jwks_url), whose tokens the load balancer requires. It refuses Almanac's own tokens, so set oidc as well. Null leaves it to the services."
   type = object({
     issuer   = string
     jwks_url = string
@@ -236,7 +236,7 @@ variable "load_balancer_jwt" {
 }
 
 variable "request_seconds" {
-  description = "How long a request may take, in seconds. How long connections are kept, and how long a stopped task may take, follow from it."
+  description = "Maximum seconds of a request; the other times follow from it."
   type        = number
   default     = 80
 
@@ -248,7 +248,7 @@ variable "request_seconds" {
 }
 
 variable "ingest" {
-  description = "The ingest service: CPU units and MiB of memory of a task, the least and the most tasks, and the CPU percentage that autoscaling aims at."
+  description = "Ingest service: CPU units and MiB of a task, least and most tasks, and the CPU percentage of autoscaling."
   type = object({
     cpu         = optional(number, 512)
     memory      = optional(number, 1024)
@@ -270,7 +270,7 @@ variable "ingest" {
 }
 
 variable "projector" {
-  description = "The projector service; the same as of ingest. Several projectors share the work."
+  description = "Projector service, as ingest. Several projectors share the work."
   type = object({
     cpu         = optional(number, 512)
     memory      = optional(number, 2048)
@@ -292,7 +292,7 @@ variable "projector" {
 }
 
 variable "query" {
-  description = "The query service; the same as of ingest."
+  description = "Query service, as ingest."
   type = object({
     cpu         = optional(number, 512)
     memory      = optional(number, 2048)
@@ -314,7 +314,7 @@ variable "query" {
 }
 
 variable "provisioned" {
-  description = "Provisioned capacity of the table, in units a second, with autoscaling between the least and the most; index_read and index_write are of each index, and fixed. Null is on demand."
+  description = "Provisioned units of the table a second, with autoscaling from least to most; index_read and index_write are fixed, for each index. Null is on demand."
   type = object({
     read_min       = number
     read_max       = number
@@ -343,7 +343,7 @@ variable "provisioned" {
 }
 
 variable "on_demand_limits" {
-  description = "The most read and write units a second that the table, and each index, takes on demand; null for what the account allows. What goes beyond is throttled."
+  description = "Most units a second that the table, and each index, reads and writes on demand; more is throttled. Null for the account's limits."
   type = object({
     read  = number
     write = number
@@ -362,13 +362,13 @@ variable "on_demand_limits" {
 }
 
 variable "use_kms_key" {
-  description = "Whether kms_key_arn encrypts the table; it must be known when Terraform plans."
+  description = "Whether kms_key_arn encrypts the table; must be known when Terraform plans."
   type        = bool
   default     = false
 }
 
 variable "kms_key_arn" {
-  description = "With use_kms_key, the KMS key of your own that encrypts the table. Else the key is DynamoDB's, which costs nothing."
+  description = "Your own KMS key of the table, with use_kms_key. Else DynamoDB's, which costs nothing."
   type        = string
   default     = null
 
@@ -384,7 +384,7 @@ variable "kms_key_arn" {
 }
 
 variable "logs_kms_key_arn" {
-  description = "A KMS key that encrypts the logs, and lets CloudWatch Logs use it; null for the key of CloudWatch."
+  description = "KMS key of the logs, which lets CloudWatch Logs use it; null for CloudWatch's."
   type        = string
   default     = null
 
@@ -395,7 +395,7 @@ variable "logs_kms_key_arn" {
 }
 
 variable "table_name" {
-  description = "The name of the table, where it is not that of the deployment: after a restore, or to rename all else."
+  description = "Name of the table, if not the deployment's: after a restore, or to rename all else."
   type        = string
   default     = null
 
@@ -406,7 +406,7 @@ variable "table_name" {
 }
 
 variable "access_logs_bucket" {
-  description = "A bucket that gets the access logs of the load balancer, and lets it write; null for none."
+  description = "Bucket for access logs of the load balancer, which lets it write; null for none."
   type        = string
   default     = null
 }
@@ -423,13 +423,13 @@ variable "container_insights" {
 }
 
 variable "prometheus" {
-  description = "The security group of a Prometheus that may ask every task for /metrics; it finds them as ROLE.NAME.internal in the VPC's DNS. Null for none."
+  description = "Security group of a Prometheus, which finds tasks as ROLE.NAME.internal in the VPC's DNS. Null for none."
   type        = object({ security_group_id = string })
   default     = null
 }
 
 variable "wait_for_steady_state" {
-  description = "Whether an apply waits until the services run what it says, and fails when they do not."
+  description = "Whether an apply waits until the new services run, and fails when they do not."
   type        = bool
   default     = true
 }
@@ -441,13 +441,13 @@ variable "point_in_time_recovery" {
 }
 
 variable "deletion_protection" {
-  description = "Whether table and load balancer must be unlocked before they can be deleted."
+  description = "Whether table and load balancer must be unlocked before deletion."
   type        = bool
   default     = true
 }
 
 variable "log_retention_days" {
-  description = "For how many days logs are kept; one of the values that CloudWatch has."
+  description = "Days that logs are kept, of CloudWatch's values."
   type        = number
   default     = 30
 
@@ -458,7 +458,7 @@ variable "log_retention_days" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics that get alarms and failures of tasks and deployments; their policies must let cloudwatch.amazonaws.com and events.amazonaws.com publish. An empty list tells nobody."
+  description = "SNS topics for alarms and failed tasks and deployments; they must let cloudwatch.amazonaws.com and events.amazonaws.com publish. Empty for none."
   type        = list(string)
 
   validation {
@@ -468,7 +468,7 @@ variable "alarm_topic_arns" {
 }
 
 variable "latency_alarm_seconds" {
-  description = "How long the slowest 1 % of requests may take before the alarm, in seconds."
+  description = "Maximum seconds of the slowest 1 % of requests before the alarm."
   type        = number
   default     = 10
 
@@ -479,7 +479,7 @@ variable "latency_alarm_seconds" {
 }
 
 variable "unevaluated_alarm_days" {
-  description = "How many days may wait for their evaluation, for two hours, before the alarm."
+  description = "Maximum unevaluated days, for two hours, before the alarm."
   type        = number
   default     = 10
 
@@ -490,7 +490,7 @@ variable "unevaluated_alarm_days" {
 }
 
 variable "lag_alarm_seconds" {
-  description = "For how long a day may wait to be folded before the alarm; autoscaling adds projectors at half of it."
+  description = "Maximum seconds until a day is folded before the alarm; autoscaling adds projectors at half of it."
   type        = number
   default     = 300
 
@@ -501,7 +501,7 @@ variable "lag_alarm_seconds" {
 }
 
 variable "read_budget_units_per_hour" {
-  description = "Read units of the table and its indexes in an hour beyond which there is an alarm. The default is about ten times what 10 million predictions a day read."
+  description = "Read units of table and indexes an hour before the alarm. The default is about ten times those of 10 million predictions a day."
   type        = number
   default     = 100000
 
@@ -512,7 +512,7 @@ variable "read_budget_units_per_hour" {
 }
 
 variable "write_budget_units_per_hour" {
-  description = "Write units of the table and its indexes in an hour beyond which there is an alarm. The default is about ten times what 10 million predictions a day write in batches of 10,000."
+  description = "Write units of table and indexes an hour before the alarm. The default is about ten times those of 10 million predictions a day in batches of 10,000."
   type        = number
   default     = 100000
 
