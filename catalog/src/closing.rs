@@ -42,7 +42,7 @@ impl Workspace {
             None => Ok(()),
             Some(_) => Err(Error::conflict(format!(
                 "the workspace `{}` is being deleted, and takes no events any more; deleting it again ends that, \
-                 any change of it (`almanac workspace unarchive {0}`) takes it back",
+                 any change of it (`almanac workspace update {0} --archived=false`) takes it back",
                 self.path
             ))),
         }
