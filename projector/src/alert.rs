@@ -187,14 +187,9 @@ impl Judge<'_> {
             writes.extend(self.told(&over, fired).await?);
         }
         let is_written = unless_overtaken(self.table.transact(writes).await)?.is_some();
-        // A report and a deletion are apart: no right to delete what happened is needed. A failed deletion is left to the next round,
-        // since the report is written.
-        if is_written
-            && again.is_none()
-            && let Err(error) =
-                unless_overtaken(self.table.delete(&key, Condition::unchanged(ended.ver)).await)
-        {
-            tracing::warn!(workspace = %self.workspace, rule = name, %error, "the standing of a deleted rule is deleted later");
+        if is_written && again.is_none() {
+            // A report and a deletion are apart: no right to delete what happened is needed.
+            unless_overtaken(self.table.delete(&key, Condition::unchanged(ended.ver)).await)?;
         }
         let is_told = is_written && judged.fired.is_some();
         tracing::info!(workspace = %self.workspace, rule = name, is_told, "the standing of an alert rule ends: {why}");
