@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use almanac::{Embedded, Kind, Task, Words};
+use almanac::{Embedded, Kind, Params, Task};
 
 const WORKSPACE: &str = "credit/prod";
 const PREDICTIONS: &[u8] =
@@ -35,7 +35,7 @@ pub async fn judge(file: &Path) -> anyhow::Result<String> {
     almanac.append(WORKSPACE, Kind::Outcomes, OUTCOMES, Some("outcomes-2026-11-20")).await?;
     almanac.project().await?;
 
-    let day = Words { from: "2026-11-20", to: "2026-11-20", release: Some("v1"), ..Words::default() };
+    let day = Params { from: "2026-11-20", to: "2026-11-20", release: Some("v1"), ..Params::default() };
     let frame = almanac.read(WORKSPACE, "evaluations", &day).await?;
     let count = |column: &str| anyhow::Ok(frame.column(column)?.i64()?.get(0).unwrap_or_default());
     let metric = |column: &str| anyhow::Ok(frame.column(column)?.f64()?.get(0).unwrap_or(f64::NAN));

@@ -32,8 +32,8 @@
 //!
 //! It knows nothing of ingest, projector or query.
 
+mod authenticator;
 mod caller;
-mod gate;
 pub mod http;
 mod limits;
 mod network;
@@ -44,8 +44,8 @@ mod token;
 mod tokens;
 mod uses;
 
+pub use authenticator::{Access, Refusal};
 pub use caller::{Caller, Principal};
-pub use gate::{Access, Refusal};
 pub use limits::{Limits, MAX_LISTED};
 pub use network::Network;
 pub use once::{MAX_DAYS_ONCE, Use, check_role};

@@ -11,7 +11,7 @@ use log::key::{self, EntityId, Scope};
 use table::{Condition, Update, Write};
 
 use crate::{
-    gate::rights_of,
+    authenticator::rights_of,
     token::Digest,
     tokens::{Lifetime, NewToken, Tokens, USUAL_DAYS},
 };

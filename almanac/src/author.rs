@@ -4,7 +4,7 @@ use std::{env, fs, os::unix::fs::MetadataExt, sync::Arc};
 
 use axum::{extract::Request, middleware::Next, response::Response};
 use log::audit::{Author, by};
-use web::{Asker, Routes};
+use web::{Requester, Routes};
 
 /// The variables by which systems tell a program whose it is.
 const USERS: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
@@ -39,16 +39,16 @@ fn user_in(users: &str, uid: u32) -> Option<String> {
 }
 
 /// The caller of a request, in whose name it is worked on.
-fn caller(asker: &Asker) -> Author {
-    let known = asker.principal.as_deref().map_or_else(Author::anonymous, Author::named);
-    let request = Some(asker.request_id.as_ref()).filter(|id| !id.is_empty()).map(str::to_owned);
-    Author { request, address: asker.address, ..known }
+fn caller(requester: &Requester) -> Author {
+    let known = requester.principal.as_deref().map_or_else(Author::anonymous, Author::named);
+    let request = Some(requester.request_id.as_ref()).filter(|id| !id.is_empty()).map(str::to_owned);
+    Author { request, address: requester.address, ..known }
 }
 
 /// The routes, whose requests are worked on in the names of their callers. What finds out who calls must come before.
 pub(crate) fn in_the_name_of_callers(routes: Routes) -> Routes {
-    let named = async |asker: Asker, request: Request, next: Next| -> Response {
-        by(Arc::new(caller(&asker)), next.run(request)).await
+    let named = async |requester: Requester, request: Request, next: Next| -> Response {
+        by(Arc::new(caller(&requester)), next.run(request)).await
     };
     routes.map_router(|router| router.layer(axum::middleware::from_fn(named)))
 }

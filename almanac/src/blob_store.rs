@@ -39,7 +39,7 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
-use crate::fetch::{over, root};
+use crate::http_client::{over, root};
 
 /// Form of an address on the command line.
 pub(crate) const FORM: &str = "DIR|s3://BUCKET/PREFIX";

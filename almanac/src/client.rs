@@ -16,12 +16,12 @@ use hyper::{
 use log::store::Store;
 use serde_json::Value;
 use tower::ServiceExt;
-use web::Asker;
+use web::Requester;
 
 use crate::{
     author,
     config::{Config, Origin},
-    fetch::Web,
+    http_client::Web,
     open,
     up::{self, Options, Role},
 };
@@ -117,10 +117,10 @@ impl Client {
             Self::Local(router) => {
                 request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
                 let principal = Arc::from(author::local().principal.as_str());
-                request.extensions_mut().insert(Asker {
+                request.extensions_mut().insert(Requester {
                     principal: Some(principal),
                     is_admin: true,
-                    ..Asker::default()
+                    ..Requester::default()
                 });
                 router.clone().oneshot(request.map(Body::new)).await?
             }

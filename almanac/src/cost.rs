@@ -11,7 +11,7 @@ use table::{Key, Scan};
 use crate::{
     config::Config,
     open,
-    shown::{ShowFormat, aligned, print, print_json},
+    output::{ShowFormat, aligned, print, print_json},
 };
 
 /// Bytes of a gigabyte, as Amazon bills it.

@@ -7,7 +7,7 @@ use event::{Clock, Error, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
 use log::{audit::by, store::Store};
 use polars::prelude::DataFrame;
-use query::{Query, Request, What, Words};
+use query::{Dataset, Params, Query, Request};
 use table::{Table, sqlite::SqliteTable};
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use crate::{author, promotion, waiting::caught_up};
 /// evaluations cover them after [`Embedded::project`], or when a service on the same table has projected them.
 ///
 /// ```
-/// use almanac::{Embedded, Kind, Task, Words};
+/// use almanac::{Embedded, Kind, Task, Params};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let file = folder.path().join("almanac.db");
@@ -29,7 +29,7 @@ use crate::{author, promotion, waiting::caught_up};
 /// almanac.register("credit/prod", "risk", &Task::Regression, "v1").await?;
 /// let prediction = r#"{"key":"loan-1","predicted_at":"2026-11-20T02:00:00Z","release":"v1","value":3.5}"#;
 /// almanac.append("credit/prod", Kind::Predictions, prediction.as_bytes(), None).await?;
-/// let day = Words { from: "2026-11-20", to: "2026-11-20", ..Words::default() };
+/// let day = Params { from: "2026-11-20", to: "2026-11-20", ..Params::default() };
 /// assert_eq!(almanac.read("credit/prod", "predictions", &day).await?.height(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -154,8 +154,8 @@ impl Embedded {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong word; errors of the table.
-    pub async fn read(&self, workspace: &str, what: &str, words: &Words<'_>) -> Result<DataFrame> {
-        let request = Request::parse(What::parse(what)?, words)?;
+    pub async fn read(&self, workspace: &str, what: &str, words: &Params<'_>) -> Result<DataFrame> {
+        let request = Request::parse(Dataset::parse(what)?, words)?;
         let workspace = self.catalog().workspace(workspace).await?;
         Ok(self.query.run(workspace.id(), &request).await?.frame)
     }

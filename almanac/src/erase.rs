@@ -15,13 +15,13 @@ use projector::erase::{Pace, carry_out};
 use crate::{
     config::Config,
     open,
+    output::{ShowFormat, Shown},
     rebuild::Share,
-    shown::{ShowFormat, Shown},
 };
 
 /// Takes keys out of all that is stored of a workspace, for good.
 ///
-/// Of the events of a key stay their times, releases, scores, labels and values, under a surrogate by chance; their tags, features and
+/// Of the events of a key stay their times, releases, scores, labels and values, under a pseudonym by chance; their tags, features and
 /// texts go. With --values scores, labels, values and other numbers go too, and metrics are made again without them. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
 /// goes on. docs/security.md says which copies there are, and when each is gone.
 #[derive(Debug, Args)]
@@ -109,8 +109,8 @@ fn show(workspace: &Workspace, done: &Erasure) {
         done.days,
         done.items
     );
-    for surrogate in &done.surrogates {
-        println!("{}: in the place of one stands {surrogate}", workspace.path);
+    for pseudonym in &done.pseudonyms {
+        println!("{}: in the place of one stands {pseudonym}", workspace.path);
     }
     for segment in &done.unreadable {
         println!("{}: UNREADABLE {segment}: what it holds is not known", workspace.path);

@@ -16,7 +16,7 @@ use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
 };
-use web::{Demand, Routes};
+use web::{RequiredPermission, Routes};
 
 use crate::{openapi, telemetry::Exposition};
 
@@ -172,9 +172,9 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
         }
     };
     Routes::new()
-        .add(openapi::health(), Demand::nothing(), async || "ok\n")
-        .add(openapi::ready(), Demand::nothing(), ready)
-        .add(openapi::metrics(), Demand::server(Right::Read), metrics)
+        .add(openapi::health(), RequiredPermission::nothing(), async || "ok\n")
+        .add(openapi::ready(), RequiredPermission::nothing(), ready)
+        .add(openapi::metrics(), RequiredPermission::server(Right::Read), metrics)
 }
 
 /// Returns the reason why a projector is not ready.

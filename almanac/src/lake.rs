@@ -17,7 +17,7 @@ use std::{
 
 use catalog::Kept;
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Error, ErrorKind, Id, Kind, Result, Window, surrogate::is_surrogate};
+use event::{Clock, Day, Error, ErrorKind, Id, Kind, Result, Window, pseudonym::is_pseudonym};
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
     active,
@@ -29,7 +29,7 @@ use log::{
     segment_item::{ERASED, Segment},
     skipped,
 };
-use query::{Covered, Query, What};
+use query::{Covered, Dataset, Query};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::{KeyRange, Pages, Table, query_all};
@@ -163,20 +163,20 @@ impl Lake {
     }
 
     /// Loads all tables from their logs.
-    async fn tables(&self) -> Result<Vec<(What, Delta)>> {
+    async fn tables(&self) -> Result<Vec<(Dataset, Delta)>> {
         let mut tables = Vec::new();
-        for of in Kind::ALL.map(What::Events).into_iter().chain([What::Evaluations]) {
+        for of in Kind::ALL.map(Dataset::Events).into_iter().chain([Dataset::Evaluations]) {
             tables.push((of, self.table(of).await?));
         }
         Ok(tables)
     }
 
-    async fn table(&self, of: What) -> Result<Delta> {
+    async fn table(&self, of: Dataset) -> Result<Delta> {
         Delta::load(&self.store, of.name(), &self.workspace).await
     }
 
     /// Exports the days of a table that are missing or outdated.
-    async fn sync(&self, of: What, mut delta: Delta) -> Result<(Delta, Synced)> {
+    async fn sync(&self, of: Dataset, mut delta: Delta) -> Result<(Delta, Synced)> {
         let erased = self.erased(of, &delta).await?;
         let days = self.days(of, &delta, erased).await?;
         let (mut synced, mut progress) = (Synced::default(), Progress::new("syncing", days.len() as u64));
@@ -204,8 +204,8 @@ impl Lake {
 
     /// Finds erased keys in the logs, if the table may have days from before the erasures. Stored evaluations are compared by
     /// their digest.
-    async fn erased(&self, of: What, delta: &Delta) -> Result<Option<&ErasedOf>> {
-        if of == What::Evaluations || delta.erasures == self.erasures {
+    async fn erased(&self, of: Dataset, delta: &Delta) -> Result<Option<&ErasedOf>> {
+        if of == Dataset::Evaluations || delta.erasures == self.erasures {
             return Ok(None);
         }
         let all = key::segments(&self.workspace);
@@ -228,19 +228,19 @@ impl Lake {
 
     /// Returns the days that may be missing or outdated: for events, the days that did not expire whose logs differ from the
     /// export, or are gone since they were restored from an older backup; for evaluations, all days that may have one.
-    async fn days(&self, of: What, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
+    async fn days(&self, of: Dataset, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
         let is_of = |kind: Kind| match of {
-            What::Events(of) => of == kind,
+            Dataset::Events(of) => of == kind,
             _ => matches!(kind, Kind::Predictions | Kind::Outcomes),
         };
         let logged = self.heads.keys().filter(|(_, kind)| is_of(*kind)).map(|(day, _)| *day);
         let mut days: BTreeSet<Day> = logged.chain(delta.days.keys().copied()).collect();
-        if of == What::Evaluations {
+        if of == Dataset::Evaluations {
             let expired = expired::all(&*self.table, &self.workspace).await?;
             days.extend(expired.iter().map(|mark| mark.day));
         }
         days.retain(|day| Some(*day) >= self.since);
-        let (What::Events(kind), Some(first), Some(last)) = (of, days.first(), days.last()) else {
+        let (Dataset::Events(kind), Some(first), Some(last)) = (of, days.first(), days.last()) else {
             return Ok(days.into_iter().collect());
         };
         let kept = self.kept_in(Window::new(*first, *last)?).await?;
@@ -265,8 +265,8 @@ impl Lake {
             left_out: self.skipped.iter().filter(is_of).cloned().collect(),
             ..ReadVersion::begin(&self.workspace, kind, day)
         };
-        let surrogates = erased.and_then(|erased| erased.get(&(day, kind))).cloned().unwrap_or_default();
-        let now = Known::of(&*self.table, &Covered::ReadVersion(Box::new(read_version)), surrogates).await?;
+        let pseudonyms = erased.and_then(|erased| erased.get(&(day, kind))).cloned().unwrap_or_default();
+        let now = Known::of(&*self.table, &Covered::ReadVersion(Box::new(read_version)), pseudonyms).await?;
         Ok(!known.is_same(&now, erased.is_some()))
     }
 
@@ -278,22 +278,22 @@ impl Lake {
     /// Exports a day, unless the table has its rows; returns `false` if another program added a commit meanwhile.
     async fn day(
         &self,
-        (of, day): (What, Day),
+        (of, day): (Dataset, Day),
         erased: Option<&ErasedOf>,
         delta: &mut Delta,
         synced: &mut Synced,
     ) -> Result<bool> {
         let before = delta.days.get(&day).cloned();
-        let (mut surrogates, mut heads) = (String::new(), Vec::new());
+        let (mut pseudonyms, mut heads) = (String::new(), Vec::new());
         let rows = match of {
-            What::Events(kind) => {
-                surrogates = self.erased_on(kind, day, erased).await?;
+            Dataset::Events(kind) => {
+                pseudonyms = self.erased_on(kind, day, erased).await?;
                 heads = scan::heads_of_kind(&*self.table, &self.workspace, day, kind).await?;
                 self.query.events_of(&self.workspace, kind, day).await?
             }
             _ => self.query.evaluation_of(&self.workspace, day).await?,
         };
-        let mut known = Known::of(&*self.table, &rows.covered(), surrogates).await?;
+        let mut known = Known::of(&*self.table, &rows.covered(), pseudonyms).await?;
         let is_known =
             |known: &Known| before.as_ref().is_some_and(|before| before.is_same(known, erased.is_some()));
         if is_known(&known) || self.stays((of, day), &heads, before.as_ref(), &known).await? {
@@ -335,12 +335,14 @@ impl Lake {
     /// missing. The heads were read before the rows.
     async fn stays(
         &self,
-        (of, day): (What, Day),
+        (of, day): (Dataset, Day),
         heads: &[LogHead],
         before: Option<&Known>,
         known: &Known,
     ) -> Result<bool> {
-        let (What::Events(kind), Some(read_version)) = (of, known.read_version()) else { return Ok(false) };
+        let (Dataset::Events(kind), Some(read_version)) = (of, known.read_version()) else {
+            return Ok(false);
+        };
         let is_torn =
             heads.iter().any(|head| read_version.heads.get(&head.log).is_none_or(|seq| *seq < head.seq));
         if !is_torn && !read_version.heads.is_empty() {
@@ -361,7 +363,7 @@ impl Lake {
         let had = before.read_version().map(|had| had.heads).unwrap_or_default();
         let has = |(log, seq): (&LogId, &u64)| had.get(log).is_some_and(|had| had >= seq);
         let stays =
-            before.surrogates == known.surrogates && !had.is_empty() && read_version.heads.iter().all(has);
+            before.pseudonyms == known.pseudonyms && !had.is_empty() && read_version.heads.iter().all(has);
         if stays {
             warn(
                 "segments are missing (`almanac admin verify` says which), so the table keeps what it has of the day",
@@ -397,13 +399,13 @@ struct Known {
     /// History of the logs that the events were read from; empty for evaluations.
     history: String,
     /// Digest of the erased keys in the rows; empty if there are none.
-    surrogates: String,
+    pseudonyms: String,
 }
 
 impl Known {
     /// Makes the identity of rows with these erased keys.
-    async fn of(table: &dyn Table, covered: &Covered, surrogates: String) -> Result<Self> {
-        let mut known = Self { surrogates, ..Self::default() };
+    async fn of(table: &dyn Table, covered: &Covered, pseudonyms: String) -> Result<Self> {
+        let mut known = Self { pseudonyms, ..Self::default() };
         known.set_covered(covered);
         if let Covered::ReadVersion(read_version) = covered {
             known.history = of_heads(table, &read_version.heads).await?;
@@ -430,11 +432,11 @@ impl Known {
             (Some(one), Some(other)) => (one.heads, one.left_out) == (other.heads, other.left_out),
             _ => self.covered == other.covered,
         };
-        covers_same && self.history == other.history && (!with_erased || self.surrogates == other.surrogates)
+        covers_same && self.history == other.history && (!with_erased || self.pseudonyms == other.pseudonyms)
     }
 }
 
-/// Reads the erasures that a workspace has gone through: the number of changes of the turn ([`log::erased::Turn`]) and the last
+/// Reads the erasures that a workspace has gone through: the number of changes of the epoch ([`log::erased::ErasureEpoch`]) and the last
 /// erasure, which identify their history. Empty if no key was ever erased.
 async fn erasures(table: &dyn Table, workspace: &Id) -> Result<String> {
     let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(String::new()) };
@@ -456,7 +458,7 @@ async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
         }
     }
     let read = found.into_iter().map(|(log, seq, events)| async move {
-        let line = format!("{}/{seq} {events} {}\n", log.name(), surrogates(table, &log, seq).await?);
+        let line = format!("{}/{seq} {events} {}\n", log.name(), pseudonyms(table, &log, seq).await?);
         Ok::<_, Error>(((log.day, log.kind), line))
     });
     let mut read = stream::iter(read).buffered(READS);
@@ -467,8 +469,8 @@ async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
     Ok(lines.into_iter().map(|(of, lines)| (of, digest(&lines))).collect())
 }
 
-/// Returns the surrogates in a segment, sorted. They are random, so a key that is erased again has another one.
-async fn surrogates(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> {
+/// Returns the pseudonyms in a segment, sorted. They are random, so a key that is erased again has another one.
+async fn pseudonyms(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> {
     let query = table::Query::table(key::segments_between(log, seq, seq));
     let items = query_all(table, query).await?;
     let unpack = |item| Segment::from_item(item)?.unpack(|name| log.kind.is_key(name));
@@ -480,8 +482,8 @@ async fn surrogates(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> 
         None => return Ok(String::new()),
     };
     let rows = columns.columns.iter().flat_map(|column| (0..columns.rows).map(move |row| column.text(row)));
-    let surrogates: BTreeSet<&str> = rows.flatten().filter(|key| is_surrogate(key)).collect();
-    Ok(surrogates.into_iter().collect::<Vec<_>>().join(","))
+    let pseudonyms: BTreeSet<&str> = rows.flatten().filter(|key| is_pseudonym(key)).collect();
+    Ok(pseudonyms.into_iter().collect::<Vec<_>>().join(","))
 }
 
 /// Returns the history of the heads of some logs: the times and batches of their last segments. Segments never change and follow
@@ -543,7 +545,7 @@ mod tests {
     const SENT: &str = "2026-06-04T12:00:00Z";
 
     /// Syncs a table to a folder; returns its number of days, of new days and of days exported again.
-    async fn sync_to(scene: &Scene, to: &Path, of: What) -> (usize, usize, usize) {
+    async fn sync_to(scene: &Scene, to: &Path, of: Dataset) -> (usize, usize, usize) {
         let (delta, synced) = synced_since(scene, to, of, None).await;
         (delta.days.len(), synced.new, synced.again)
     }
@@ -560,7 +562,7 @@ mod tests {
     }
 
     /// Syncs the days from `since` on.
-    async fn synced_since(scene: &Scene, to: &Path, of: What, since: Option<&str>) -> (Delta, Synced) {
+    async fn synced_since(scene: &Scene, to: &Path, of: Dataset, since: Option<&str>) -> (Delta, Synced) {
         let (lake, _lock) = lake(scene, to, scene.id(), since).await;
         lake.sync(of, lake.table(of).await.unwrap()).await.unwrap()
     }
@@ -586,7 +588,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("lake");
         let sync = async |of| sync_to(&scene, &to, of).await;
-        let [predictions, outcomes] = [Kind::Predictions, Kind::Outcomes].map(What::Events);
+        let [predictions, outcomes] = [Kind::Predictions, Kind::Outcomes].map(Dataset::Events);
         assert_eq!((sync(predictions).await, sync(outcomes).await), ((2, 2, 0), (2, 2, 0)));
         assert_eq!(sync(predictions).await, (2, 0, 0));
         erase(&scene, &["person-17".to_owned()]).await;
@@ -617,7 +619,7 @@ mod tests {
         scene.project().await;
         let folder = tempfile::tempdir().unwrap();
         let [all, later] = ["all", "later"].map(|name| folder.path().join(name));
-        let predictions = What::Events(Kind::Predictions);
+        let predictions = Dataset::Events(Kind::Predictions);
         let since_second = async |to: &Path| {
             let (delta, synced) = synced_since(&scene, to, predictions, Some(DAYS[1])).await;
             (delta.days.len(), delta.erasures.clone(), synced.new, synced.again)
@@ -650,7 +652,7 @@ mod tests {
         scene.table.put(damaged, Condition::Exists).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("lake");
-        let predictions = What::Events(Kind::Predictions);
+        let predictions = Dataset::Events(Kind::Predictions);
         assert_eq!(sync_to(&scene, &to, predictions).await, (1, 1, 0));
         assert_eq!(sync_to(&scene, &to, predictions).await, (1, 0, 0));
         let files = fs::read_dir(to.join(format!("predictions/day={}", DAYS[0]))).unwrap();
@@ -684,7 +686,7 @@ mod tests {
 
     async fn sync_after_restore_drops_lost_history(scene: Scene) {
         let folder = tempfile::tempdir().unwrap();
-        let sync = async || sync_to(&scene, folder.path(), What::Events(Kind::Predictions)).await;
+        let sync = async || sync_to(&scene, folder.path(), Dataset::Events(Kind::Predictions)).await;
         for day in DAYS {
             scene.predict_many(day, "v1", 3, SENT).await;
         }
@@ -716,7 +718,7 @@ mod tests {
 
     async fn different_erasures_of_equal_count_are_distinguished(scene: Scene) {
         let folder = tempfile::tempdir().unwrap();
-        let sync = async || sync_to(&scene, folder.path(), What::Events(Kind::Predictions)).await;
+        let sync = async || sync_to(&scene, folder.path(), Dataset::Events(Kind::Predictions)).await;
         let [one, other] = ["person-1", "person-2"].map(str::to_owned);
         for key in [&one, &other] {
             append(&scene, key).await;
@@ -737,7 +739,7 @@ mod tests {
         erase(&scene, &[other]).await;
         assert_eq!(turns().await, erased);
         assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
-        // A key erased again has another surrogate.
+        // A key erased again has another pseudonym.
         restore(&scene, before.clone()).await;
         erase(&scene, &[one]).await;
         assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
@@ -753,7 +755,7 @@ mod tests {
         let other = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let (owner, lock) = lake(&scene, folder.path(), &other, None).await;
         let known = Known { covered: "0".into(), ..Known::default() };
-        let mut evaluations = owner.table(What::Evaluations).await.unwrap();
+        let mut evaluations = owner.table(Dataset::Evaluations).await.unwrap();
         let schema = evaluations.schema.clone();
         let day = DAYS[0].parse().unwrap();
         let exported = Exported { day, known, schema, file: None };
@@ -768,7 +770,7 @@ mod tests {
     async fn lake_day_missing_a_segment_stays_unchanged(scene: Scene) {
         let folder = tempfile::tempdir().unwrap();
         let sync = async |of| sync_to(&scene, folder.path(), of).await;
-        let predictions = What::Events(Kind::Predictions);
+        let predictions = Dataset::Events(Kind::Predictions);
         for day in DAYS {
             scene.predict_many(day, "v1", 3, SENT).await;
         }
@@ -791,7 +793,7 @@ mod tests {
     /// An erasure applies even to a day that is kept because a segment is missing.
     async fn erasure_reaches_day_with_missing_segment(scene: Scene) {
         let folder = tempfile::tempdir().unwrap();
-        let sync = async || sync_to(&scene, folder.path(), What::Events(Kind::Predictions)).await;
+        let sync = async || sync_to(&scene, folder.path(), Dataset::Events(Kind::Predictions)).await;
         for key in ["person-1", "second", "third"] {
             append(&scene, key).await;
         }

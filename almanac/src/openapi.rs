@@ -12,7 +12,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::Value;
 use web::{
-    Demand, Operation, PROBLEM, Routes, answer,
+    Operation, PROBLEM, RequiredPermission, Routes, answer,
     openapi::{
         Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Tag, Type,
         path::PathsMap,
@@ -109,13 +109,13 @@ pub(crate) fn with_document(routes: Routes, all: Routes) -> Routes {
         .tag("service")
         .summary("Describe the API")
         .answers(StatusCode::OK, answer("This document.", JSON, form));
-    let all = all.add(operation.clone(), Demand::nothing(), async || ());
+    let all = all.add(operation.clone(), RequiredPermission::nothing(), async || ());
     // Most processes are never asked for it.
     let text = Arc::new(LazyLock::new(move || {
         Bytes::from(text(document(&all)).expect("a document of strings and numbers can be written"))
     }));
     let answer = async move || ([(header::CONTENT_TYPE, JSON)], Bytes::clone(&text));
-    routes.add(operation, Demand::nothing(), answer)
+    routes.add(operation, RequiredPermission::nothing(), answer)
 }
 
 /// A document as it is written, with its paths in their order.

@@ -23,7 +23,7 @@ pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::
     let append = Arc::new(ByIngest::new(Arc::clone(&table)));
     let options = Options::new(Clock::system()).compacting(config.compact.value.0);
     let options = options.resting(config.store.value.rest());
-    let options = options.posting_by(Some(webhooks.courier())).appending_by(append);
+    let options = options.posting_by(Some(webhooks.sender())).appending_by(append);
     let stop = asked_to_stop();
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
     let projector = Projector::new(table, options);

@@ -23,9 +23,9 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::Instant,
 };
-use web::Asker;
+use web::Requester;
 
-use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls, unread};
+use crate::{drain_body, harden::encrypted, proxies::Proxies, tls::Tls, write_timeout::Patient};
 
 /// Default maximum of connections at one time; further ones wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: usize = 4096;
@@ -288,8 +288,8 @@ impl Client {
             let address = Some(listening.proxies.client(peer, request.headers()));
             let is_encrypted =
                 listening.tls.is_some() || listening.proxies.is_encrypted(peer, request.headers());
-            request.extensions_mut().insert(Asker { address, is_encrypted, ..Asker::default() });
-            let answer = unread::answered(router.clone(), request);
+            request.extensions_mut().insert(Requester { address, is_encrypted, ..Requester::default() });
+            let answer = drain_body::answered(router.clone(), request);
             answer.map_ok(move |answer| if is_encrypted { encrypted(answer) } else { answer })
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);

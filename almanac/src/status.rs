@@ -12,7 +12,7 @@ use crate::{
     config::Config,
     lines::Lines,
     open,
-    shown::ShowFormat,
+    output::ShowFormat,
     workers::{self, seconds},
 };
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use anyhow::Context;
 use clap::Args;
 use event::{Error, Kind};
-use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Query, Words};
+use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Params, Query};
 
 use crate::{config::Config, named::InWorkspace, open};
 
@@ -69,14 +69,14 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
     }
     let tag = (!args.tag.is_empty()).then(|| args.tag.join(","));
     let (wait, limit) = (if args.once { 0 } else { MAX_WAIT_SECONDS }.to_string(), args.limit.to_string());
-    let words = Words {
+    let words = Params {
         release: args.release.as_deref(),
         columns: args.columns.as_deref(),
         filter: args.filter.as_deref(),
         tag: tag.as_deref(),
         key: args.key.as_deref(),
         sample: args.sample.as_deref(),
-        ..Words::default()
+        ..Params::default()
     };
     let (from, after) = (args.from.as_deref(), args.after.as_deref());
     let words = FollowWords { words, from, after, wait: Some(&wait), limit: Some(&limit) };

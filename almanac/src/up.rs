@@ -13,7 +13,7 @@ use axum::{
 use clap::Args;
 use event::Clock;
 use ingest::Ingest;
-use log::{handover::Handover, store::Store};
+use log::{segment_cache::SegmentCache, store::Store};
 use projector::Projector;
 use query::Query;
 use table::Table;
@@ -28,8 +28,9 @@ use crate::{
     config::Config,
     harden::{one_host, panicked},
     health::{self, Asked, Readiness},
+    host_check,
     listening::{ListenArgs, asked_to_stop, room_for_connections},
-    open, openapi, own_names,
+    open, openapi,
     promotion::ByQuery,
     serve::{Listening, serve},
     telemetry::{
@@ -114,7 +115,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let is_named = options.tls.is_some() || args.listening.has_proxies();
     options.own_names = options.access.as_deref().is_some_and(Access::opens_at_first) && !is_named;
     options.queries.memory = config.query_memory.value.0;
-    (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
+    (options.features, options.segment_cache) =
+        (config.feature_sample.value, config.segment_cache_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
     options.connections = room_for_connections();
@@ -124,7 +126,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     } else if let Some(root) = &options.mlflow_artifacts {
         tracing::info!("clients of MLflow put artifacts under {root}");
     }
-    options.courier = Some(args.webhooks.courier());
+    options.sender = Some(args.webhooks.sender());
     run_as(listener, store, options, stop).await
 }
 
@@ -242,25 +244,28 @@ impl Services {
         let table: Arc<dyn Table> = Arc::<Store>::clone(&store);
         let has = |role: Role| options.roles.contains(&role);
         let is_handed = has(Role::Ingest) && has(Role::Projector);
-        let handover = Handover::of(if is_handed { options.handover } else { 0 });
+        let segment_cache = SegmentCache::of(if is_handed { options.segment_cache } else { 0 });
         let worker = |ingest: Option<&Arc<Ingest>>| {
             let alone = || ByIngest::new(Arc::clone(&table));
             let append = ingest.map_or_else(alone, |ingest| ByIngest(Arc::clone(ingest)));
             let own = projector::Options::new(Clock::system()).compacting(options.compacts);
-            let own = own.resting(options.rest).posting_by(options.courier.clone());
-            Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
+            let own = own.resting(options.rest).posting_by(options.sender.clone());
+            Projector::new(
+                Arc::clone(&table),
+                own.appending_by(Arc::new(append)).taking(segment_cache.clone()),
+            )
         };
         let clock = || options.clock.clone();
         let reader = || {
             // Followers of a log and open pages are notified of the writes of this process.
-            let query = Query::new(Arc::clone(&table), clock()).hearing(store.bell().clone());
+            let query = Query::new(Arc::clone(&table), clock()).hearing(store.notifier().clone());
             Arc::new(query.telling(store.news().clone()).within(options.queries))
         };
         let query = has(Role::Query).then(reader);
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         let ingest = snapshots.clone().map(|reader| {
             let ingest = Ingest::new(Arc::clone(&table), clock());
-            let ingest = ingest.reading_by(Arc::new(ByQuery(reader))).handing_over(handover.clone());
+            let ingest = ingest.reading_by(Arc::new(ByQuery(reader))).caching_segments(segment_cache.clone());
             Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
         });
         Self {
@@ -278,7 +283,7 @@ impl Services {
     /// Takes no more events, and lets nobody wait for them.
     fn close(&self) {
         if let Some(ingest) = &self.ingest {
-            ingest.gate().close();
+            ingest.admission().close();
         }
         self.end_waiting();
     }
@@ -345,7 +350,7 @@ impl Services {
         };
         let exposition = Exposition {
             projector: self.projector.clone(),
-            gate: self.ingest.as_ref().map(|ingest| Arc::clone(ingest.gate())),
+            gate: self.ingest.as_ref().map(|ingest| Arc::clone(ingest.admission())),
             file: options.file.clone(),
         };
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
@@ -385,7 +390,7 @@ async fn while_open(State(access): State<Option<Arc<Access>>>, request: Request,
         None => true,
     };
     match is_open {
-        true => own_names::only_of_this_machine(request, next).await,
+        true => host_check::only_of_this_machine(request, next).await,
         false => next.run(request).await,
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use event::{Error, Id, Result};
 use log::active;
 use projector::{
-    dlq::{self, LetterState},
+    dead_letters::{self, LetterState},
     heartbeat::heartbeats,
     sweep::{Behind, sweep},
 };
@@ -70,7 +70,7 @@ async fn stopped(
     known: &mut BTreeMap<String, i64>,
 ) -> Result<()> {
     let version = active::load(table, workspace).await?.version;
-    let letters = dlq::list_version(table, version, workspace).await?;
+    let letters = dead_letters::list_version(table, version, workspace).await?;
     if let Some(letter) = letters.into_iter().find(|letter| letter.state == LetterState::Stopped) {
         return Err(Error::corrupt(format!(
             "the projector is stopped by segment {} of {}: {}; `almanac admin dead-letters list` says what can be done",

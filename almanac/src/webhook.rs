@@ -14,12 +14,12 @@ use clap::Args;
 use event::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::{Uri, header::HeaderName};
-use projector::deliver::{Courier, Parcel, Posted};
+use projector::deliver::{Parcel, Posted, WebhookSender};
 use sha2::Sha256;
 
 use crate::{
-    fetch::{self, Web},
-    reach::Names,
+    http_client::{self, Web},
+    ssrf::Names,
 };
 
 /// Prefix of the variables that hold secrets; the name follows in capitals.
@@ -57,8 +57,8 @@ pub(crate) struct WebhookArgs {
 }
 
 impl WebhookArgs {
-    /// Makes the courier.
-    pub(crate) fn courier(&self) -> Arc<dyn Courier> {
+    /// Makes the sender.
+    pub(crate) fn sender(&self) -> Arc<dyn WebhookSender> {
         let folder = self.webhook_secrets.clone().filter(|folder| !folder.as_os_str().is_empty());
         let secrets = Secrets { folder };
         Arc::new(Post { web: OnceLock::new(), secrets, allows_private: self.webhooks_to_private })
@@ -138,7 +138,7 @@ fn header_id(id: &str) -> String {
     id.replace('.', ":")
 }
 
-/// Courier over HTTP.
+/// WebhookSender over HTTP.
 #[derive(Debug)]
 struct Post {
     /// Client, made at the first post, since it reads the certificates of the machine.
@@ -191,10 +191,11 @@ fn seconds(at: Timestamp) -> i64 {
 }
 
 #[async_trait]
-impl Courier for Post {
+impl WebhookSender for Post {
     async fn post(&self, parcel: &Parcel) -> Posted {
         let request = self.addressed(parcel);
-        let request = request.and_then(|(url, headers)| fetch::posted(&url, headers, parcel.body.clone()));
+        let request =
+            request.and_then(|(url, headers)| http_client::posted(&url, headers, parcel.body.clone()));
         let request = match request {
             Ok(request) => request,
             Err(why) => return Posted::Down(why),
@@ -210,7 +211,7 @@ impl Courier for Post {
             Ok(status) if status.is_redirection() => {
                 Posted::Refused(format!("{status}: redirects are not followed"))
             }
-            Ok(status) if status.is_server_error() || status.as_u16() == fetch::TOO_MANY => {
+            Ok(status) if status.is_server_error() || status.as_u16() == http_client::TOO_MANY => {
                 Posted::Down(status.to_string())
             }
             Ok(status) => Posted::Refused(status.to_string()),

@@ -10,7 +10,7 @@ use event::{Clock, Right, Timestamp};
 use projector::heartbeat::{Heartbeat, heartbeats};
 use serde_json::{Value, json};
 use table::Table;
-use web::{Demand, Problem, Routes};
+use web::{Problem, RequiredPermission, Routes};
 
 use crate::openapi;
 
@@ -20,7 +20,7 @@ pub(crate) fn routes(table: Arc<dyn Table>, clock: Clock) -> Routes {
         let (table, clock) = (Arc::clone(&table), clock.clone());
         async move { workers(&*table, clock.now()).await }
     };
-    Routes::new().add(openapi::workers(), Demand::server(Right::Read), show)
+    Routes::new().add(openapi::workers(), RequiredPermission::server(Right::Read), show)
 }
 
 async fn workers(table: &dyn Table, now: Timestamp) -> Result<Response, Problem> {

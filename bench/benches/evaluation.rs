@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, hint::black_box};
 
 use bench::data::{LABELS, RELEASES};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use event::{Column, Columns, Definition, Task, Values, lane::Place};
+use event::{Column, Columns, Definition, Task, Values, lane::LogPosition};
 use fold::{LogSegment, evaluate, join};
 
 mod common;
@@ -14,7 +14,7 @@ mod common;
 const DAYS: [usize; 3] = [100, 10_000, 100_000];
 
 fn in_log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
-    (1..).zip(segments).map(|(seq, columns)| LogSegment { place: Place::of(0, seq), columns }).collect()
+    (1..).zip(segments).map(|(seq, columns)| LogSegment { place: LogPosition::of(0, seq), columns }).collect()
 }
 
 fn definitions(task: &str, positive_label: Option<&str>) -> BTreeMap<String, Definition> {

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use event::{Columns, Kind, lane::Place};
+use event::{Columns, Kind, lane::LogPosition};
 use fold::{Delta, ExactSum, LogSegment, rollup::Merge as _};
 
 mod common;
@@ -16,7 +16,7 @@ const DAY_ROWS: usize = 100_000;
 fn day(kind: Kind, segments: &[Columns]) -> Vec<String> {
     let mut day = Delta::default();
     for (seq, columns) in (1..).zip(segments) {
-        let segment = LogSegment { place: Place::of(0, seq), columns };
+        let segment = LogSegment { place: LogPosition::of(0, seq), columns };
         day.merge(&Delta::of(kind, segment).expect("good columns"));
     }
     let parts = day.parts.values().map(|part| part.to_state());
@@ -30,7 +30,7 @@ fn rollup(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(rows as u64));
         group.bench_with_input(BenchmarkId::new("predictions", rows), &columns, |bencher, columns| {
             bencher.iter(|| {
-                Delta::of(Kind::Predictions, black_box(LogSegment { place: Place::of(0, 1), columns }))
+                Delta::of(Kind::Predictions, black_box(LogSegment { place: LogPosition::of(0, 1), columns }))
             });
         });
     }

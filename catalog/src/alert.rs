@@ -79,7 +79,7 @@ pub struct AlertRuleBody {
     /// With `drift`: the days of the reference, as FROM..TO, or one day; of snapshot:NAME, release:NAME and release:NAME/BASELINE
     /// the days are kept that they have when the rule is applied.
     pub reference: Option<String>,
-    /// With `metric`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag. With `count` of
+    /// With `metric`: of the predictions with this tag, as NAME=VALUE. The model declares a dimension by the tag. With `count` of
     /// predictions or metrics: of those with this tag.
     pub tag: Option<String>,
     /// With `metric`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.

@@ -16,8 +16,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
-    Columns, Day, Definition, DefinitionChange, Error, Id, Kind, Result, Said, Task, Timestamp, lane::Place,
-    task::POSITIVE_SCORE,
+    Columns, Day, Definition, DefinitionChange, Error, Id, Kind, Result, Said, Task, Timestamp,
+    lane::LogPosition, task::POSITIVE_SCORE,
 };
 use log::{
     key::{self, EntityId, LogId},
@@ -55,7 +55,7 @@ pub struct Defined {
     /// The log of its events.
     pub log: LogId,
     /// The segment of its events.
-    pub place: Place,
+    pub place: LogPosition,
     /// The row of the first of its events.
     pub row: u32,
     /// When that segment was appended.
@@ -64,7 +64,7 @@ pub struct Defined {
 
 impl Defined {
     /// Its place in the order of the logs.
-    fn order(&self) -> (Day, Place, u32) {
+    fn order(&self) -> (Day, LogPosition, u32) {
         (self.log.day, self.place, self.row)
     }
 
@@ -142,7 +142,7 @@ impl Defined {
         Ok(Self {
             releases,
             change: change(item)?,
-            place: Place::of(log.lane, number("seq")?),
+            place: LogPosition::of(log.lane, number("seq")?),
             log,
             row: u32::try_from(number("row")?).map_err(|_| item.corrupt("`row` is too large"))?,
             appended_at: Timestamp::from_micros(item.int("appended_at")?)

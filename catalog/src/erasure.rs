@@ -174,8 +174,8 @@ fn check_keys(keys: &[String]) -> Result<()> {
                 key.len()
             )));
         }
-        if event::surrogate::is_surrogate(key) {
-            return Err(Error::invalid("one of these is a surrogate: its key is erased already"));
+        if event::pseudonym::is_pseudonym(key) {
+            return Err(Error::invalid("one of these is a pseudonym: its key is erased already"));
         }
     }
     Ok(())

@@ -120,13 +120,13 @@ pub fn any(any: &AnyEntity) -> Value {
     value
 }
 
-/// Definition by its fields: the splits as a list, the metrics by name, numbers as they are.
+/// Definition by its fields: the dimensions as a list, the metrics by name, numbers as they are.
 pub fn definition(of: &Definition) -> Map<String, Value> {
     let said = of.said().into_iter().map(|(name, said)| {
         let value = match said {
             Said::Number(number) => number.into(),
-            Said::Text(_) if name == "splits" => {
-                of.splits.iter().map(|split| json!(split.to_string())).collect()
+            Said::Text(_) if name == "dimensions" => {
+                of.dimensions.iter().map(|dimension| json!(dimension.to_string())).collect()
             }
             Said::Text(_) if name == "custom_metrics" => json!(CustomMetric::texts(&of.custom_metrics)),
             Said::Text(text) => text.into(),

@@ -57,8 +57,8 @@ pub struct NewModel {
     pub costs: Option<String>,
     /// Share of real numbers that predicted intervals are to hold.
     pub interval_level: Option<f64>,
-    /// Splits by which evaluations are stored.
-    pub splits: Option<Vec<String>>,
+    /// Dimensions by which evaluations are stored.
+    pub dimensions: Option<Vec<String>>,
     /// Metrics of its own: expressions by name.
     pub custom_metrics: Option<BTreeMap<String, Option<String>>>,
     /// Attributes that people give to it.
@@ -226,13 +226,13 @@ impl NewModel {
     /// # Errors
     /// Errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
-        let Self { positive_label, threshold, costs, interval_level, splits, custom_metrics, .. } = self;
+        let Self { positive_label, threshold, costs, interval_level, dimensions, custom_metrics, .. } = self;
         let new = NewDefinition {
             positive_label,
             threshold,
             costs,
             interval_level,
-            splits,
+            dimensions,
             custom_metrics,
             ..Default::default()
         };

@@ -155,7 +155,7 @@ pub struct Evidence<'a> {
     /// The live release, if there is one.
     pub champion: Option<&'a str>,
     /// Principal who asks for it.
-    pub asker: &'a str,
+    pub requester: &'a str,
     /// Principal who created the release, if known.
     pub created_by: Option<&'a str>,
     /// Approvals of the release.
@@ -277,15 +277,15 @@ fn alone(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
     }
     let is_second = |approval: &&Approval| {
         approval.environment == of.environment
-            && approval.principal != of.asker
+            && approval.principal != of.requester
             // The identity of an anonymous approver is not known.
             && approval.principal != Author::anonymous().principal
             && Some(&*approval.principal) != of.created_by
     };
     let created = of.created_by.map(|who| format!("{who}, who created it, or ")).unwrap_or_default();
-    let (asker, environment) = (of.asker, of.environment);
+    let (requester, environment) = (of.requester, of.environment);
     of.approvals.iter().find(is_second).is_none().then(|| {
-        format!("nobody has approved it for {environment} other than {created}{asker}, who asks for it")
+        format!("nobody has approved it for {environment} other than {created}{requester}, who asks for it")
     })
 }
 

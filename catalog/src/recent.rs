@@ -62,7 +62,7 @@ impl<'a> Recent<'a> {
         day
     }
 
-    /// Reads the evaluation of a day without the rows of splits; `None`, when there is none.
+    /// Reads the evaluation of a day without slices; `None`, when there is none.
     ///
     /// # Errors
     /// Errors of the table; `Corrupt`, when it cannot be read.

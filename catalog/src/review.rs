@@ -471,9 +471,9 @@ impl ReviewItem {
         Item::record(key::review_item(&self.id), FORM, self)
     }
 
-    /// Replaces the key by a surrogate and removes the tags, `with_values` also the predictions of the releases.
-    pub(crate) fn erase(&mut self, surrogate: &str, with_values: bool) {
-        surrogate.clone_into(&mut self.key);
+    /// Replaces the key by a pseudonym and removes the tags, `with_values` also the predictions of the releases.
+    pub(crate) fn erase(&mut self, pseudonym: &str, with_values: bool) {
+        pseudonym.clone_into(&mut self.key);
         self.tags.clear();
         for said in &mut self.said {
             said.tags.clear();

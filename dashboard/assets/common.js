@@ -120,7 +120,7 @@ function asOfControl(context, window, set) {
     slider.setAttribute('aria-valuetext', says(Number(slider.value)));
   });
   slider.addEventListener('change', () => set(Number(slider.value) >= last ? null : dayOf(Number(slider.value))));
-  return h('div', { class: 'field wide' }, h('label', { for: id }, 'As known on ', said), slider);
+  return h('div', { class: 'field wide' }, h('label', { for: id }, 'Data as of: ', said), slider);
 }
 
 /** The bar of controls above a page. */

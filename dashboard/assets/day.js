@@ -1,4 +1,4 @@
-// One day: its metrics, what was taken for what, how scores stand beside what came true, where it is worst, and the rows behind a bar.
+// One day: its metrics, its confusion matrix, how scores stand beside what came true, its weakest slices, and the rows behind a bar.
 
 import { Problem, ofWorkspace, rows, sql } from './api.js';
 import { card, controls, dayField, field, lastDay, models, select, stat, volume } from './common.js';
@@ -20,7 +20,7 @@ const isNumber = (text) => /^-?\d+(\.\d+)?$/.test(text);
 /** The order of classes: numbers by their value, and then texts by their name. */
 const byClass = (a, b) => isNumber(b) - isNumber(a) || (isNumber(a) ? a - b : 0) || (a < b ? -1 : 1);
 
-/** What was taken for what, of one release, with the truth from top to bottom; a ground is as dark as the share of its truth that a cell has. */
+/** The confusion matrix of one release, with the truth from top to bottom; a ground is as dark as the share of its truth that a cell has. */
 export function matrix(release, all) {
   const names = [...new Set(all.flatMap((row) => [row.truth, row.predicted]))].sort(byClass);
   const at = (truth, predicted) => all.find((row) => row.truth === truth && row.predicted === predicted)?.count ?? 0;
@@ -51,14 +51,14 @@ function scores(found, positive) {
     const n = judged.reduce((sum, row) => sum + row.n, 0);
     if (!here.length) continue;
     const positives = judged.filter((row) => row.outcome_label === positive).reduce((sum, row) => sum + row.n, 0);
-    reliable.push({ at, n: here.reduce((sum, row) => sum + row.n, 0), judged: n, mean: n ? judged.reduce((sum, row) => sum + row.total, 0) / n : null, share: n ? positives / n : null });
+    reliable.push({ at, n: here.reduce((sum, row) => sum + row.n, 0), labelled: n, mean: n ? judged.reduce((sum, row) => sum + row.total, 0) / n : null, share: n ? positives / n : null });
   }
   return { series, reliable };
 }
 
 async function worst(workspace, parameters, signal) {
   try {
-    return { rows: await rows(ofWorkspace(workspace, 'segments'), parameters, { signal }) };
+    return { rows: await rows(ofWorkspace(workspace, 'slices'), parameters, { signal }) };
   } catch (error) {
     if (error instanceof Problem && error.status < 500) return { rows: [], says: error.message };
     throw error;
@@ -100,7 +100,7 @@ export async function page(context) {
       h('div', { class: 'field pair' }, h('button', { type: 'button', onclick: () => go({ day: addDays(day, -1), bin: null }) }, '← Day before'), h('button', { type: 'button', onclick: () => go({ day: addDays(day, 1), bin: null }) }, 'Day after →')),
       field('Day', dayField(day, (value) => value && go({ day: value, bin: null }))),
       names.length > 0 && field('Release', select(release, names, (value) => go({ release: value, bin: null }))),
-      field('As known on', dayField(asOf, (value) => go({ 'as-of': value || null })))),
+      field('Data as of', dayField(asOf, (value) => go({ 'as-of': value || null })))),
   ];
   if (!row) return [...top, card({ title: day, side: h('p', { class: 'empty' }, 'This day is not evaluated. Choose another one, or wait for outcomes.') })];
   const headlines = HEADLINES.filter((one) => typeof row[one] === 'number').slice(0, 4);
@@ -119,21 +119,21 @@ export async function page(context) {
       row.erased > 0 && stat('With erased keys', count(row.erased))),
     h('div', { class: 'grid-2' },
       series.length > 0 && card({ title: 'Scores, by what came true', chart: histogram({ title: `Scores of ${release} on ${day}`, series }), side: null, data: { columns: ['outcome_label', 'bin', 'n', 'total'], rows: binned }, file: `${file}-scores`, ways: waysOfSql(workspace, text, asOf) }),
-      isBinary && card({ title: 'Reliability', note: `How often ${row.positive_label} came true, by score; the dashed line is a perfect score`, chart: lineChart({ title: 'Share that came true by mean score', dots: true, xs: [0, 1], series: [{ name: release, points: reliable.filter((one) => one.judged).map((one) => ({ x: one.mean, y: one.share, note: `of ${count(one.judged)}` })) }, { name: 'perfect', colour: 6, dashed: true, points: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }], height: 240 }), file: `${file}-reliability` })),
-    reliable.length > 0 && card({ title: 'The same as a table', note: 'A score leads to the predictions that have it', side: table({ caption: 'Scores', rows: reliable, columns: [
+      isBinary && card({ title: 'Reliability', note: `How often ${row.positive_label} came true, by score; the dashed line is a perfect score`, chart: lineChart({ title: 'Share that came true by mean score', dots: true, xs: [0, 1], series: [{ name: release, points: reliable.filter((one) => one.judged).map((one) => ({ x: one.mean, y: one.share, note: `of ${count(one.labelled)}` })) }, { name: 'perfect', colour: 6, dashed: true, points: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }], height: 240 }), file: `${file}-reliability` })),
+    reliable.length > 0 && card({ title: 'Table', note: 'A score leads to the predictions that have it', side: table({ caption: 'Scores', rows: reliable, columns: [
       { key: 'at', text: 'Score', shows: binLink },
       { key: 'n', text: 'Predictions', number: true, shows: (one) => count(one.n) },
-      { key: 'judged', text: 'Judged', number: true, shows: (one) => count(one.judged) },
+      { key: 'labelled', text: 'Labelled', number: true, shows: (one) => count(one.labelled) },
       { key: 'mean', text: 'Mean score', number: true },
       ...(isBinary ? [{ key: 'share', text: 'Came true', number: true }] : []),
-    ] }), data: { columns: ['at', 'n', 'judged', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
+    ] }), data: { columns: ['at', 'n', 'labelled', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
     chosen.get('bin') && (await behind(context, day, release, asOf)),
-    confused.length > 0 && card({ title: 'What was taken for what', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
-    card({ title: 'Where it is worst', note: metric && `${metric} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares splits with `almanac model define --split`.', columns: [
-      { key: 'segment', text: 'Segment' },
+    confused.length > 0 && card({ title: 'Confusion matrix', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
+    card({ title: 'Weakest slices', note: metric && `${metric} by the values of the dimensions that the model declares`, side: table({ caption: 'Weakest slices', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares dimensions with `almanac model define --dimension`.', columns: [
+      { key: 'slice', text: 'Slice' },
       { key: 'n', text: 'Judged', number: true, shows: (one) => count(one.n ?? one.labelled) },
       { key: 'value', text: metric ?? 'Metric', number: true },
       { key: 'p_adjusted', text: 'p, adjusted', number: true },
-    ] }), data: { columns: Object.keys(low.rows[0] ?? { segment: 0 }), rows: low.rows }, file: `${file}-segments`, ways: ways('segments', workspace, { ...parameters, release, metric }) }),
+    ] }), data: { columns: Object.keys(low.rows[0] ?? { slice: 0 }), rows: low.rows }, file: `${file}-slices`, ways: ways('slices', workspace, { ...parameters, release, metric }) }),
   ];
 }

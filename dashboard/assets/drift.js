@@ -82,7 +82,7 @@ export async function page(context) {
       ways: ways('drift', workspace, parameters),
     }),
     ranked.length > 0 && card({
-      title: 'The same as a table',
+      title: 'Table',
       side: table({ caption: 'Drift by day', rows: days.filter((row) => ranked.slice(0, MULTIPLES).some((one) => one.column === row.column)).reverse(), columns: [
         { key: 'day', text: 'Day', shows: (row) => row.day },
         { key: 'column', text: 'Column' },

@@ -31,7 +31,7 @@ const SHADED = {
   month: (day) => [day, dayNumber(nextMonth(dayOf(day)))],
 };
 
-/** The shades over days of which less than nine tenths are judged. */
+/** The shades over days of which less than nine tenths have labels. */
 function immature(found, group) {
   const most = new Map();
   for (const row of found) if (typeof row.maturity === 'number') most.set(row.day, Math.max(most.get(row.day) ?? 0, row.maturity));
@@ -40,7 +40,7 @@ function immature(found, group) {
   for (const [from, to] of days.map(SHADED[group] ?? SHADED.day)) {
     const last = shades.at(-1);
     if (last && from <= last.to) last.to = to;
-    else shades.push({ from, to, text: 'Less than nine tenths of the predictions are judged yet' });
+    else shades.push({ from, to, text: 'Less than nine tenths of the predictions have labels yet' });
   }
   return shades;
 }
@@ -93,7 +93,7 @@ export async function page(context) {
   if (!banded && !asOf && chosen.get('expected') !== 'true') moves(['evaluations', 'catalog'], EVERY);
   const expects = chosen.get('expected') === 'true' && canBeExpected(metric);
   const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
-  const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
+  const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths have labels yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
   return [
     controls(
       field('Metric', select(metric, names.includes(metric) ? names : [metric, ...names], (value) => go({ metric: value }))),

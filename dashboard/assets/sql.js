@@ -78,7 +78,7 @@ export async function page(context) {
     h('form', { class: 'card', onsubmit: (event) => { event.preventDefault(); ask(); } },
       h('label', { for: id, class: 'quiet' }, 'One SELECT on predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift or maturity, which says the days that it reads'),
       area,
-      h('div', { class: 'asks' }, h('button', { type: 'submit', class: 'first' }, 'Ask'), h('span', { class: 'quiet' }, asOf ? `as known on ${asOf}` : 'or Ctrl and Enter'))),
+      h('div', { class: 'asks' }, h('button', { type: 'submit', class: 'first' }, 'Run'), h('span', { class: 'quiet' }, asOf ? `as known on ${asOf}` : 'or Ctrl and Enter'))),
     given && (await answered(workspace, given, asOf, signal)),
   ];
 }

@@ -12,7 +12,7 @@ import { count, dayNumber, decimal, many } from './words.js';
 const BOUNDS = ['above', 'below', 'moved'];
 
 /** What a rule is answered with that is no field of it. */
-const ANSWERED = ['created_at', 'state', 'judged_day'];
+const ANSWERED = ['created_at', 'state', 'evaluated_day'];
 
 const boundOf = (rule) => BOUNDS.find((one) => typeof rule?.[one] === 'number');
 

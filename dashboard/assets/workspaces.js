@@ -68,7 +68,7 @@ export async function page({ signal, again }) {
     h('dl', { class: 'stats' },
       stat('Workspaces', count(workspaces.length)),
       stat('Live releases', count(all.reduce((sum, one) => sum + one.live.length, 0)), ofShown),
-      stat('Alerts that fire', count(all.reduce((sum, one) => sum + one.firing, 0)), ofShown),
+      stat('Alerts firing', count(all.reduce((sum, one) => sum + one.firing, 0)), ofShown),
       lag !== null && stat('Lag', lag === 0 ? 'none' : many(lag, 'segment'), lag === 0 ? 'all is folded' : `${Math.round(metrics.almanac_projector_lag_seconds ?? 0)} s`)),
     card({
       title: isCut ? `The first ${MOST} of ${many(workspaces.length, 'workspace')}` : 'All workspaces',

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use event::{Columns, Error, Kind, Result, lane::Place};
+use event::{Columns, Error, Kind, Result, lane::LogPosition};
 use fold::{
     FoldError, LogSegment,
     evaluation::{self, Evaluator, Partition},
@@ -29,8 +29,8 @@ pub(crate) struct Held {
     at_once: usize,
     rows: usize,
     bytes: usize,
-    predictions: Vec<(Place, Columns)>,
-    outcomes: Vec<(Place, Columns)>,
+    predictions: Vec<(LogPosition, Columns)>,
+    outcomes: Vec<(LogPosition, Columns)>,
 }
 
 impl Held {
@@ -163,6 +163,6 @@ pub(crate) fn corrupt(error: FoldError) -> Error {
     Error::corrupt(error.to_string())
 }
 
-fn in_log(segments: &[(Place, Columns)]) -> Vec<LogSegment<'_>> {
+fn in_log(segments: &[(LogPosition, Columns)]) -> Vec<LogSegment<'_>> {
     segments.iter().map(|(place, columns)| LogSegment { place: *place, columns }).collect()
 }

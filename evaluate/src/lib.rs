@@ -152,7 +152,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Evaluates a day with an empty evaluator, by release and by the declared splits. Also returns the number of joined
+/// Evaluates a day with an empty evaluator, by release and by the declared dimensions. Also returns the number of joined
 /// rows.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Survey of the columns of a day's predictions that determine splits, before the day is judged.
+//! Survey of the columns of a day's predictions that determine dimensions, before the day is judged.
 
 use event::{Kind, Result};
 use fold::evaluation::Survey;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, CustomMetric, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
+use crate::{Costs, CustomMetric, Day, Dimension, Error, Result, Task, task::POSITIVE_SCORE};
 
 /// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
@@ -18,8 +18,8 @@ pub struct Definition {
     pub costs: Option<Costs>,
     /// Share of real numbers that the predicted intervals are meant to hold, between 0 and 1.
     pub interval_level: Option<f64>,
-    /// Splits by which evaluations are stored, beside by release.
-    pub splits: Vec<Split>,
+    /// Dimensions by which evaluations are stored, beside by release.
+    pub dimensions: Vec<Dimension>,
     /// Custom metrics, in the order of their names.
     pub custom_metrics: Vec<CustomMetric>,
     /// First day for which it holds; `None` from the beginning.
@@ -43,7 +43,7 @@ impl Definition {
         "threshold",
         "costs",
         "interval_level",
-        "splits",
+        "dimensions",
         "custom_metrics",
         "effective_from",
     ];
@@ -55,7 +55,7 @@ impl Definition {
             threshold: POSITIVE_SCORE,
             costs: None,
             interval_level: None,
-            splits: Vec::new(),
+            dimensions: Vec::new(),
             custom_metrics: Vec::new(),
             from: None,
         }
@@ -83,15 +83,26 @@ impl Definition {
     /// Returns the values of its [fields](Self::FIELDS), without empty ones.
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Some(Said::Text(text.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, splits, custom_metrics, effective_from] =
-            Self::FIELDS;
+        let [
+            task,
+            positive_label,
+            threshold,
+            costs,
+            interval_level,
+            dimensions,
+            custom_metrics,
+            effective_from,
+        ] = Self::FIELDS;
         let said = [
             (task, text(self.task.name())),
             (positive_label, self.task.positive_label().and_then(text)),
             (threshold, self.task.is_binary().then_some(Said::Number(self.threshold))),
             (costs, self.costs.map(|costs| Said::Text(costs.to_string()))),
             (interval_level, self.interval_level.map(Said::Number)),
-            (splits, (!self.splits.is_empty()).then(|| Said::Text(Split::text_of(&self.splits)))),
+            (
+                dimensions,
+                (!self.dimensions.is_empty()).then(|| Said::Text(Dimension::text_of(&self.dimensions))),
+            ),
             (
                 custom_metrics,
                 (!self.custom_metrics.is_empty())
@@ -108,7 +119,7 @@ impl Definition {
             && (self.threshold == POSITIVE_SCORE || self.threshold == other.threshold)
             && (self.costs.is_none() || self.costs == other.costs)
             && (self.interval_level.is_none() || self.interval_level == other.interval_level)
-            && (self.splits.is_empty() || self.splits == other.splits)
+            && (self.dimensions.is_empty() || self.dimensions == other.dimensions)
             && (self.custom_metrics.is_empty() || self.custom_metrics == other.custom_metrics)
     }
 
@@ -127,7 +138,7 @@ pub struct DefinitionChange {
     threshold: Option<f64>,
     costs: Option<Option<Costs>>,
     interval_level: Option<Option<f64>>,
-    splits: Option<Vec<Split>>,
+    dimensions: Option<Vec<Dimension>>,
     /// Metrics by name; `None` removes the metric.
     custom_metrics: BTreeMap<String, Option<CustomMetric>>,
     /// First day for which it holds; `None` from the beginning.
@@ -153,8 +164,8 @@ impl DefinitionChange {
             threshold: number("threshold"),
             costs: text("costs").map(|text| unless_nothing(text, costs)).transpose()?,
             interval_level: number("interval_level").map(|level| (level != 0.0).then_some(level)),
-            splits: text("splits")
-                .map(|text| unless_nothing(text, Split::parse_all))
+            dimensions: text("dimensions")
+                .map(|text| unless_nothing(text, Dimension::parse_all))
                 .transpose()?
                 .map(Option::unwrap_or_default),
             custom_metrics: text("custom_metrics").map_or(Ok(BTreeMap::new()), metrics_of)?,
@@ -177,9 +188,18 @@ impl DefinitionChange {
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Said::Text(text.to_owned());
         let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, splits, custom_metrics, effective_from] =
-            Definition::FIELDS;
-        let splits_text = |all: &Vec<Split>| or_nothing((!all.is_empty()).then(|| Split::text_of(all)));
+        let [
+            task,
+            positive_label,
+            threshold,
+            costs,
+            interval_level,
+            dimensions,
+            custom_metrics,
+            effective_from,
+        ] = Definition::FIELDS;
+        let dimensions_text =
+            |all: &Vec<Dimension>| or_nothing((!all.is_empty()).then(|| Dimension::text_of(all)));
         let lines = self.custom_metrics.iter().map(|(name, metric)| {
             CustomMetric::line(name, metric.as_ref().map_or(NOTHING, |metric| &metric.text))
         });
@@ -190,14 +210,14 @@ impl DefinitionChange {
             (threshold, self.threshold.map(Said::Number)),
             (costs, self.costs.map(|costs| or_nothing(costs.map(|costs| costs.to_string())))),
             (interval_level, self.interval_level.map(|level| Said::Number(level.unwrap_or_default()))),
-            (splits, self.splits.as_ref().map(splits_text)),
+            (dimensions, self.dimensions.as_ref().map(dimensions_text)),
             (custom_metrics, (!lines.is_empty()).then(|| Said::Text(lines.join("\n")))),
             (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
         ];
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
     }
 
-    /// Returns the definition after this change of `known`. With another task only the splits and the custom metrics
+    /// Returns the definition after this change of `known`. With another task only the dimensions and the custom metrics
     /// are kept. A field that does not belong to the task has no effect, nor have custom metrics that would be too
     /// many together.
     #[must_use]
@@ -207,7 +227,7 @@ impl DefinitionChange {
         let mut after = match is_same_task {
             true => Definition { task, ..known.clone() },
             false => Definition {
-                splits: known.splits.clone(),
+                dimensions: known.dimensions.clone(),
                 custom_metrics: known.custom_metrics.clone(),
                 ..Definition::of(task)
             },
@@ -219,8 +239,8 @@ impl DefinitionChange {
         if after.task == Task::Regression {
             after.interval_level = self.interval_level.unwrap_or(after.interval_level);
         }
-        if let Some(splits) = &self.splits {
-            after.splits.clone_from(splits);
+        if let Some(dimensions) = &self.dimensions {
+            after.dimensions.clone_from(dimensions);
         }
         if let Ok(custom_metrics) = self.metrics_on(&after.custom_metrics) {
             after.custom_metrics = custom_metrics;
@@ -289,7 +309,7 @@ impl DefinitionChange {
             threshold: self.threshold.filter(|_| is_kept("threshold")),
             costs: self.costs.filter(|_| is_kept("costs")),
             interval_level: self.interval_level.filter(|_| is_kept("interval_level")),
-            splits: self.splits.clone().filter(|_| is_kept("splits")),
+            dimensions: self.dimensions.clone().filter(|_| is_kept("dimensions")),
             custom_metrics: {
                 let mut custom_metrics = self.custom_metrics.clone();
                 custom_metrics.retain(|name, _| is_kept(&format!("custom_metrics.{name}")));
@@ -341,8 +361,8 @@ pub struct NewDefinition {
     pub costs: Option<String>,
     /// Share of real numbers that the predicted intervals are meant to hold; 0 for unknown.
     pub interval_level: Option<f64>,
-    /// Splits by which evaluations are stored ([`Split::parse`]); empty, or [`NOTHING`] alone, for none.
-    pub splits: Option<Vec<String>>,
+    /// Dimensions by which evaluations are stored ([`Dimension::parse`]); empty, or [`NOTHING`] alone, for none.
+    pub dimensions: Option<Vec<String>>,
     /// Custom metrics: expressions by name; `None` or [`NOTHING`] removes a metric.
     pub custom_metrics: Option<BTreeMap<String, Option<String>>>,
     /// First day for which it holds.
@@ -351,7 +371,7 @@ pub struct NewDefinition {
     pub note: Option<String>,
 }
 
-/// Word that removes costs, splits or a metric.
+/// Word that removes costs, dimensions or a metric.
 pub const NOTHING: &str = "none";
 
 impl NewDefinition {
@@ -360,7 +380,7 @@ impl NewDefinition {
     /// # Errors
     /// `Invalid` if a value is invalid.
     pub fn change(&self, from: Option<Day>) -> Result<DefinitionChange> {
-        let splits = self.splits.as_ref().map(|splits| splits.join(","));
+        let dimensions = self.dimensions.as_ref().map(|dimensions| dimensions.join(","));
         let mut lines = Vec::new();
         for (name, text) in self.custom_metrics.iter().flatten() {
             let text = text.as_deref().map_or(NOTHING, str::trim);
@@ -376,7 +396,7 @@ impl NewDefinition {
             "task" => self.task.as_deref(),
             "positive_label" => self.positive_label.as_deref(),
             "costs" => self.costs.as_deref(),
-            "splits" => splits.as_deref(),
+            "dimensions" => dimensions.as_deref(),
             "custom_metrics" => custom_metrics.as_deref(),
             _ => None,
         };
@@ -417,7 +437,7 @@ mod tests {
             Definition {
                 threshold: 0.3,
                 costs: Some(Costs::parse("tp=1,fn=2").unwrap()),
-                splits: Split::parse_all("tag.carrier,feature.distance:500").unwrap(),
+                dimensions: Dimension::parse_all("tag.carrier,feature.distance:500").unwrap(),
                 custom_metrics: CustomMetric::parse_all("mean=avg(score)\nn=count(*)").unwrap(),
                 from: "2013-06-01".parse().ok(),
                 ..Definition::of(Task::Binary { positive_label: "late".into() })
@@ -435,7 +455,7 @@ mod tests {
         let late = Definition {
             threshold: 0.3,
             costs: Some(Costs::parse("tp=1").unwrap()),
-            splits: Split::parse_all("tag.carrier").unwrap(),
+            dimensions: Dimension::parse_all("tag.carrier").unwrap(),
             from: "2013-06-01".parse().ok(),
             ..Definition::of(Task::Binary { positive_label: "late".into() })
         };
@@ -444,16 +464,17 @@ mod tests {
         assert_eq!(after(NewDefinition::default()), Definition { from, ..late.clone() });
         assert!(NewDefinition::default().change(from).unwrap().is_empty());
         let none = || Some(NOTHING.to_owned());
-        let nothing = after(NewDefinition { costs: none(), splits: Some(Vec::new()), ..Default::default() });
-        assert_eq!(nothing, Definition { costs: None, splits: Vec::new(), from, ..late.clone() });
+        let nothing =
+            after(NewDefinition { costs: none(), dimensions: Some(Vec::new()), ..Default::default() });
+        assert_eq!(nothing, Definition { costs: None, dimensions: Vec::new(), from, ..late.clone() });
         let numbers = NewDefinition {
             task: Some("regression".into()),
             interval_level: Some(0.8),
             ..Default::default()
         };
-        let splits = late.splits.clone();
+        let dimensions = late.dimensions.clone();
         let expected =
-            Definition { interval_level: Some(0.8), splits, from, ..Definition::of(Task::Regression) };
+            Definition { interval_level: Some(0.8), dimensions, from, ..Definition::of(Task::Regression) };
         assert_eq!(after(numbers), expected);
         let unknown = NewDefinition { interval_level: Some(0.0), ..Default::default() };
         let unknown = unknown.change(from).unwrap().after(&expected).unwrap();
@@ -496,7 +517,7 @@ mod tests {
         };
         let none = NewDefinition {
             costs: Some(NOTHING.into()),
-            splits: Some(Vec::new()),
+            dimensions: Some(Vec::new()),
             interval_level: Some(0.0),
             ..Default::default()
         };
@@ -504,7 +525,7 @@ mod tests {
             task: Some("binary".into()),
             positive_label: Some("late".into()),
             costs: Some("tp=1".into()),
-            splits: Some(vec!["tag.carrier".into(), "feature.distance:500".into()]),
+            dimensions: Some(vec!["tag.carrier".into(), "feature.distance:500".into()]),
             ..Default::default()
         };
         for new in [some, none, task, NewDefinition { interval_level: Some(0.8), ..Default::default() }] {
@@ -543,7 +564,7 @@ mod tests {
             fails("binary", "costs", text("tp")),
             fails("binary", "interval_level", Said::Number(0.8)),
             fails("regression", "interval_level", Said::Number(1.0)),
-            fails("regression", "splits", text("carrier")),
+            fails("regression", "dimensions", text("carrier")),
             fails("regression", "positive_label", text("late")),
         ];
         assert_eq!(
@@ -554,7 +575,7 @@ mod tests {
                 "costs: `tp` is not of the form NAME=NUMBER",
                 "the level of intervals belongs to a regression, not to `binary`",
                 "the level of intervals is greater than 0 and less than 1",
-                "the split `carrier` is neither tag.NAME nor feature.NAME:EDGE:EDGE",
+                "the dimension `carrier` is neither tag.NAME nor feature.NAME:EDGE:EDGE",
                 "a positive label belongs to a binary task, not to `regression`",
             ]
         );

@@ -14,17 +14,17 @@ use crate::{Column, Columns, Kind};
 /// Maximum number of lanes.
 pub const MAX_LANES: u8 = 16;
 
-/// Place of a segment among those of its day and kind. A greater place is later; events of one segment are in the order of
+/// LogPosition of a segment among those of its day and kind. A greater place is later; events of one segment are in the order of
 /// its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct LogPosition {
     /// The lane.
     pub lane: u8,
     /// Sequence number in the lane.
     pub seq: u64,
 }
 
-impl Place {
+impl LogPosition {
     /// The place of a segment.
     pub fn of(lane: u8, seq: u64) -> Self {
         Self { lane, seq }

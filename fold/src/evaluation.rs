@@ -20,7 +20,7 @@ mod judge;
 mod partition;
 mod release;
 mod singles;
-mod splits;
+mod slices;
 mod survey;
 mod tasks;
 
@@ -51,7 +51,7 @@ pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, IntervalsOf, MAX_ROWS};
 pub use partition::Partition;
 pub use singles::{Singles, Tested};
-pub use splits::{MAX_SPLIT_VALUES, SplitRow, Splits};
+pub use slices::{MAX_SLICES, SliceRow, Slices};
 pub use survey::{MAX_VALUES, Survey, Wanted};
 
 /// Number of outcomes, none of them positive, from which on their labels are noted: the positive label may be wrong.
@@ -77,9 +77,9 @@ pub fn needs(kind: Kind, column: &str) -> bool {
 pub struct Evaluation {
     /// Results by release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
-    /// Results by the values of the splits that releases declare.
+    /// Results by the values of the dimensions that releases declare.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub splits: Splits,
+    pub slices: Slices,
     /// Outcomes that say something of the day, each as often as it was sent.
     pub outcomes: u64,
     /// Outcomes among them that fit no prediction of the day, of whatever release: none has their key or, where they say
@@ -139,7 +139,7 @@ impl ReleaseEvaluation {
 
     /// Returns the number of predictions with an outcome that cannot judge them: it or the prediction lacks the label
     /// or value that the task requires, or the release has no task.
-    pub fn unjudged(&self) -> u64 {
+    pub fn unlabelled(&self) -> u64 {
         self.labelled.saturating_sub(self.judged())
     }
 }
@@ -250,7 +250,7 @@ impl Evaluation {
     }
 
     /// Splits the evaluation into texts of at most `most` bytes each: each is an evaluation of some of the releases,
-    /// in the order of their names, and then of some rows of their splits. A single release or row that takes more
+    /// in the order of their names, and then of some rows of their slices. A single release or row that takes more
     /// gets a text of its own, which is longer.
     pub fn to_states(&self, most: usize) -> Vec<String> {
         let whole = self.to_state();
@@ -265,7 +265,7 @@ impl Evaluation {
         for piece in self.pieces() {
             // Length with the comma before it.
             let more = piece.to_state().len() - empty + 1;
-            if bytes + more > most && !(some.releases.is_empty() && some.splits.is_empty()) {
+            if bytes + more > most && !(some.releases.is_empty() && some.slices.is_empty()) {
                 states.push(std::mem::take(&mut some).to_state());
                 bytes = empty;
             }
@@ -276,15 +276,15 @@ impl Evaluation {
         states
     }
 
-    /// Splits the releases, and separately the rows of their splits, as [`Evaluation::to_states`]; the second list is
+    /// Splits the releases, and separately the rows of their slices, as [`Evaluation::to_states`]; the second list is
     /// empty if there are no rows.
     pub fn to_texts(&self, most: usize) -> (Vec<String>, Vec<String>) {
-        if self.splits.is_empty() {
+        if self.slices.is_empty() {
             return (self.to_states(most), Vec::new());
         }
-        let plain = Self { splits: Splits::new(), ..self.clone() };
-        let splits = Self { splits: self.splits.clone(), ..Self::default() };
-        (plain.to_states(most), splits.to_states(most))
+        let plain = Self { slices: Slices::new(), ..self.clone() };
+        let slices = Self { slices: self.slices.clone(), ..Self::default() };
+        (plain.to_states(most), slices.to_states(most))
     }
 
     /// Reads the texts made by [`Evaluation::to_states`] and [`Evaluation::to_texts`].

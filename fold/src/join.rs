@@ -1,7 +1,7 @@
 //! Join of the predictions of a day with the outcomes that judge them.
 //!
 //! - A prediction is identified by (release, key, `predicted_at`). If it was sent several times, the
-//!   last one in log order (the [`Place`](event::lane::Place) of its segment, row) counts.
+//!   last one in log order (the [`LogPosition`](event::lane::LogPosition) of its segment, row) counts.
 //! - An outcome with `predicted_at` judges the predictions of its key at exactly that instant; one
 //!   without it, all predictions of its key on that day. Both judge them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use event::{
     fields::{AppliesTo, RETRACTED},
-    lane::Place,
+    lane::LogPosition,
 };
 
 use crate::{
@@ -54,8 +54,8 @@ pub struct Latest<'a> {
     /// Numbers of the questions of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
     found: Vec<BTreeSet<i64>>,
-    /// Place and row of the last retraction of each identity.
-    retracted: BTreeMap<Identity, (Place, usize)>,
+    /// LogPosition and row of the last retraction of each identity.
+    retracted: BTreeMap<Identity, (LogPosition, usize)>,
     /// True in the second pass, with all retractions known.
     is_second: bool,
 }
@@ -190,7 +190,7 @@ mod tests {
         let mut latest = Latest::new(asked, 0..asked.len());
         loop {
             for (seq, columns) in (1..).zip(&segments) {
-                latest.add(LogSegment { place: Place::of(0, seq), columns }).unwrap();
+                latest.add(LogSegment { place: LogPosition::of(0, seq), columns }).unwrap();
             }
             if !latest.again() {
                 return latest.finish().into_iter().map(|found| found.into_iter().collect()).collect();
@@ -220,7 +220,7 @@ mod tests {
         );
         let mut some = Latest::new(&questions, [3]);
         assert_eq!(some.keys().collect::<Vec<_>>(), ["b"]);
-        some.add(LogSegment { place: Place::of(0, 1), columns: &segment(&segments[0]) }).unwrap();
+        some.add(LogSegment { place: LogPosition::of(0, 1), columns: &segment(&segments[0]) }).unwrap();
         let found: Vec<usize> = some.finish().iter().map(BTreeSet::len).collect();
         assert_eq!(found, [0, 0, 0, 1, 0, 0]);
     }
@@ -257,7 +257,8 @@ mod tests {
         let question = [asked("a", 0, 99)];
         let mut columns = segment(&[("v1", "a", 1, false)]);
         columns.columns.retain(|column| column.name != "release");
-        let error = Latest::new(&question, [0]).add(LogSegment { place: Place::of(0, 1), columns: &columns });
+        let error =
+            Latest::new(&question, [0]).add(LogSegment { place: LogPosition::of(0, 1), columns: &columns });
         assert_eq!(error, Err(FoldError::Missing { column: "release".into() }));
     }
 

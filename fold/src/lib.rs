@@ -20,7 +20,7 @@
 //!
 //! ```
 //! use almanac_fold::{Delta, LogSegment, Rollup, rollup::Merge};
-//! use event::{Column, Columns, Kind, Values, lane::Place};
+//! use event::{Column, Columns, Kind, Values, lane::LogPosition};
 //!
 //! let predictions = Columns {
 //!     rows: 3,
@@ -29,7 +29,7 @@
 //!         Column::new("score", Values::Float(vec![0.1, 0.5, 0.2])),
 //!     ],
 //! };
-//! let segment = LogSegment { place: Place::of(0, 1), columns: &predictions };
+//! let segment = LogSegment { place: LogPosition::of(0, 1), columns: &predictions };
 //! let segment = Delta::of(Kind::Predictions, segment)?;
 //! let mut day = Rollup::default();
 //! day.merge(&segment.rollup);
@@ -60,7 +60,7 @@ mod read;
 pub mod rollup;
 mod segment;
 pub mod sketch;
-pub mod slices;
+pub mod slice_ranking;
 mod state;
 #[cfg(test)]
 mod testing;

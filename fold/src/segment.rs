@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use event::{Columns, lane::Place};
+use event::{Columns, lane::LogPosition};
 use serde::{Deserialize, Serialize};
 
 use crate::{FoldError, Result};
@@ -11,7 +11,7 @@ use crate::{FoldError, Result};
 #[derive(Clone, Copy, Debug)]
 pub struct LogSegment<'a> {
     /// Place of the segment: a greater place is later.
-    pub place: Place,
+    pub place: LogPosition,
     /// Events, with at least the columns that are needed.
     pub columns: &'a Columns,
 }
@@ -23,7 +23,7 @@ pub struct LogSegment<'a> {
 #[serde(try_from = "String", into = "String")]
 pub struct EventPlace {
     /// Place of its segment.
-    pub segment: Place,
+    pub segment: LogPosition,
     /// Row in the segment, from 0.
     pub row: u32,
 }
@@ -36,7 +36,7 @@ impl EventPlace {
         let mut numbers = text.split('/');
         let mut next = || numbers.next();
         let (lane, seq, row) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
-        let place = Self { segment: Place::of(lane, seq), row };
+        let place = Self { segment: LogPosition::of(lane, seq), row };
         // A place has one text only.
         (place.to_string() == text).then_some(place)
     }
@@ -44,7 +44,7 @@ impl EventPlace {
 
 impl fmt::Display for EventPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { lane, seq } = self.segment;
+        let LogPosition { lane, seq } = self.segment;
         write!(f, "{lane}/{seq}/{}", self.row)
     }
 }
@@ -72,7 +72,7 @@ pub struct RowRef {
     pub row: u32,
 }
 
-/// Returns the elements of `segments` that have rows, in log order ([`Place`]), each with its index in the slice; and
+/// Returns the elements of `segments` that have rows, in log order ([`LogPosition`]), each with its index in the slice; and
 /// their total number of rows.
 pub(crate) fn in_log_order<'a>(segments: &[LogSegment<'a>]) -> Result<(Vec<(u32, &'a Columns)>, usize)> {
     let rows = segments.iter().map(|segment| segment.columns.rows).sum();
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn event_places_round_trip_in_log_order() {
         let places = [
-            EventPlace { segment: Place::of(0, 9), row: 3 },
-            EventPlace { segment: Place::of(0, 10), row: 0 },
-            EventPlace { segment: Place::of(1, 1), row: 0 },
-            EventPlace { segment: Place::of(u8::MAX, u64::MAX), row: u32::MAX },
+            EventPlace { segment: LogPosition::of(0, 9), row: 3 },
+            EventPlace { segment: LogPosition::of(0, 10), row: 0 },
+            EventPlace { segment: LogPosition::of(1, 1), row: 0 },
+            EventPlace { segment: LogPosition::of(u8::MAX, u64::MAX), row: u32::MAX },
         ];
         let texts = places.map(|place| serde_json::to_string(&place).unwrap());
         assert_eq!(texts[3].len(), EventPlace::MAX_TEXT);

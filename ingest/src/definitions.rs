@@ -35,7 +35,7 @@ const MAX_AT_ONCE: usize = 5_000;
 
 /// Refuses a definition without any.
 pub(crate) const SAYS_NOTHING: &str = "a definition says something of the task, the positive label, the threshold, the \
-                                       costs, the level of intervals, the splits or the metrics";
+                                       costs, the level of intervals, the dimensions or the metrics";
 
 /// A release, and how it is judged from a day on.
 pub type DefinedRelease = (String, Definition);

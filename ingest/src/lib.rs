@@ -32,6 +32,7 @@
 //!
 //! It writes segments and batch markers and the catalog, and nothing else. It never reads a rollup.
 
+pub mod admission;
 pub mod append;
 pub mod batch;
 mod builder;
@@ -41,7 +42,6 @@ pub mod definitions;
 mod erased;
 pub mod file;
 pub mod format;
-pub mod gate;
 pub mod http;
 pub mod json;
 pub mod limits;

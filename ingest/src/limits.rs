@@ -15,7 +15,7 @@ pub const MAX_BATCH_DAYS: usize = 400;
 /// Maximum numbers of families in a batch, rows times columns: a column takes memory also for rows that lack it.
 pub const MAX_BATCH_CELLS: usize = 1 << 23;
 /// Maximum bytes of memory of the decoded rows of a batch, independent of their size in the body. Twice as many, for the copies
-/// that go to different logs, are less than [the memory of all decoded bodies](crate::gate::Bounds::claimed).
+/// that go to different logs, are less than [the memory of all decoded bodies](crate::admission::Bounds::claimed).
 pub const MAX_BATCH_BYTES: usize = 80 * 1024 * 1024;
 /// Maximum fields, or members of a family, that are read of a row before it is refused.
 pub const MAX_FIELDS: usize = 1_024;

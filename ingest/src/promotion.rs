@@ -147,7 +147,7 @@ impl Ingest {
             window: gates.window(now)?,
             measured,
             champion: champion.as_deref(),
-            asker: &author.principal,
+            requester: &author.principal,
             created_by: known.map(|known| &*known.created_by),
             approvals: known.map(|known| known.approvals.as_slice()).unwrap_or_default(),
         };

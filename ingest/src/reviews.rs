@@ -7,7 +7,7 @@ use catalog::{
     ARENA_METRIC, AnsweredBy, PredictionSaid, Review, ReviewAnswer, ReviewItem, ReviewLink, Served, Verdict,
     Workspace,
 };
-use event::{Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, surrogate::is_surrogate};
+use event::{Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, pseudonym::is_pseudonym};
 use log::{
     audit::{Author, by, current},
     key::{self, ReviewItemId},
@@ -34,8 +34,8 @@ pub struct Answered {
 /// Makes the events of an answer, which are always the same: an outcome, or for a vote two metrics, the points of each release.
 /// These have one name, so they stand in one segment.
 fn events_of(item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitError> {
-    // No client may send the surrogate of an erased key.
-    let is_erased = is_surrogate(&item.key);
+    // No client may send the pseudonym of an erased key.
+    let is_erased = is_pseudonym(&item.key);
     let key = if is_erased { "-" } else { &item.key };
     let outcome = |name: &str, verdict: Value| {
         let mut row = json!({ "key": key, "predicted_at": item.predicted_at, "observed_at": answer.at });

@@ -10,17 +10,17 @@ use catalog::{
     Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, Workspace,
 };
 use event::{Clock, Day, Error, Id, Kind, Share};
-use log::handover::Handover;
+use log::segment_cache::SegmentCache;
 use meter::Counter;
 use table::Table;
 
 use crate::{
+    admission::{Admission, Bounds},
     append::{Appender, ChunkRows, Receipt, Remember},
     batch::{Batch, Refused, check_idempotency_key},
     defining,
     erased::Erased,
     file::Origin,
-    gate::{Bounds, Gate},
     limits::{BODY_WITHIN, MAX_LISTED_ERRORS},
     problems::specs,
     promotion::Gates,
@@ -56,7 +56,7 @@ pub struct Ingest {
     definitions: Cached<Id, Arc<Definitions>>,
     /// Runs that are there, by their workspaces.
     runs: Cached<(Id, Id), ()>,
-    gate: Arc<Gate>,
+    admission: Arc<Admission>,
     pub(crate) quotas: Quotas,
     /// Reader of the metrics that promotion gates ask for, and of the predictions that arenas are made of.
     pub(crate) reader: Option<Arc<dyn Reader>>,
@@ -94,7 +94,7 @@ impl Ingest {
             keeping: Cached::new(CACHED_SECONDS),
             definitions: Cached::new(CACHED_SECONDS),
             runs: Cached::new(CACHED_SECONDS),
-            gate: Gate::new(Bounds::default()),
+            admission: Admission::new(Bounds::default()),
             quotas: Quotas::new(table, clock),
             reader: None,
             arenas: Cached::new(PAIRS_SECONDS),
@@ -110,8 +110,8 @@ impl Ingest {
 
     /// Hands over what it has put to the projector of this process.
     #[must_use]
-    pub fn handing_over(self, handover: Handover) -> Self {
-        Self { appender: self.appender.handing_over(handover), ..self }
+    pub fn caching_segments(self, segment_cache: SegmentCache) -> Self {
+        Self { appender: self.appender.caching_segments(segment_cache), ..self }
     }
 
     /// Sets the time in which the body of a request must come.
@@ -136,9 +136,9 @@ impl Ingest {
         &self.catalog
     }
 
-    /// The gate that requests go through.
-    pub fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    /// The admission that requests go through.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The clock.

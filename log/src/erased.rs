@@ -1,15 +1,15 @@
-//! Erasing keys: a segment with surrogates in the place of keys, and when events are being written again.
+//! Erasing keys: a segment with pseudonyms in the place of keys, and when events are being written again.
 //!
 //! An event whose key is erased keeps its times, its release and the inputs of metrics: score, label, value. Its key
-//! becomes a surrogate, the same one everywhere, and its tags, its features and its texts go. An erasure with values also
+//! becomes a pseudonym, the same one everywhere, and its tags, its features and its texts go. An erasure with values also
 //! removes score, label and value: the event still counts, and says nothing. The segment keeps its place, its rows, its
 //! time and its batches.
 //!
-//! **Write-once items are conditional on the erasure [`Turn`], so none mixes data from before and after an erasure.** An
+//! **Write-once items are conditional on the erasure [`ErasureEpoch`], so none mixes data from before and after an erasure.** An
 //! evaluation, a vintage or a decision about an unmatched outcome is computed from many segments, of which some may be rewritten
-//! meanwhile. So the item of what was erased has a turn, which is counted up before the first segment is rewritten and
-//! after the last. A writer of such an item reads the turn first, waits while events are being rewritten, and writes under
-//! the condition that the turn is the same.
+//! meanwhile. So the item of what was erased has an epoch, which is counted up before the first segment is rewritten and
+//! after the last. A writer of such an item reads the epoch first, waits while events are being rewritten, and writes under
+//! the condition that the epoch is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +25,12 @@ pub const REWRITING: &str = "rewriting";
 /// The attribute of it that names the erasure that goes on.
 pub const OPEN: &str = "open";
 
-/// The attribute of it that names the last erasure that was begun. Together with how often the turn has changed it tells two histories of
+/// The attribute of it that names the last erasure that was begun. Together with how often the epoch has changed it tells two histories of
 /// erasures apart: a table that was restored from a backup may count to the same number.
 pub const LAST: &str = "last";
 
-/// The surrogate of each key that is erased.
-pub type Surrogates = BTreeMap<String, String>;
+/// The pseudonym of each key that is erased.
+pub type Pseudonyms = BTreeMap<String, String>;
 
 /// Returns a segment without some keys (`with_values`: also without scores, labels and values of their events), and the
 /// number of its events that had one of the keys; `None` if none had.
@@ -39,11 +39,11 @@ pub type Surrogates = BTreeMap<String, String>;
 /// `Corrupt`, when it cannot be unpacked, or has columns that this Almanac does not know.
 pub fn erase(
     segment: &Segment,
-    surrogates: &Surrogates,
+    pseudonyms: &Pseudonyms,
     with_values: bool,
 ) -> Result<Option<(Segment, u64)>> {
     let kind = segment.log.kind;
-    let rows = rows_of(&segment.unpack(|name| kind.is_key(name))?, kind, surrogates);
+    let rows = rows_of(&segment.unpack(|name| kind.is_key(name))?, kind, pseudonyms);
     if rows.is_empty() {
         return Ok(None);
     }
@@ -57,7 +57,7 @@ pub fn erase(
         )));
     }
     let columns = segment.unpack(|_| true)?;
-    let data = segment::encode(&without(columns, kind, (&rows, with_values), surrogates))?;
+    let data = segment::encode(&without(columns, kind, (&rows, with_values), pseudonyms))?;
     let count = rows.len() as u64;
     Ok(Some((
         Segment { ver: segment.ver + 1, erased: segment.erased + count, data, ..segment.clone() },
@@ -66,27 +66,27 @@ pub fn erase(
 }
 
 /// The rows of some keys.
-fn rows_of(columns: &Columns, kind: Kind, surrogates: &Surrogates) -> BTreeSet<usize> {
+fn rows_of(columns: &Columns, kind: Kind, pseudonyms: &Pseudonyms) -> BTreeSet<usize> {
     let keys = columns.columns.iter().filter(|column| kind.is_key(&column.name));
     let of = |column: &Column| -> Vec<usize> {
-        let is_erased = |row: &usize| column.text(*row).is_some_and(|key| surrogates.contains_key(key));
+        let is_erased = |row: &usize| column.text(*row).is_some_and(|key| pseudonyms.contains_key(key));
         (0..columns.rows).filter(is_erased).collect()
     };
     keys.flat_map(of).collect()
 }
 
-/// The columns with surrogates in some rows, which lose what goes with their keys.
+/// The columns with pseudonyms in some rows, which lose what goes with their keys.
 fn without(
     columns: Columns,
     kind: Kind,
     (rows, with_values): (&BTreeSet<usize>, bool),
-    surrogates: &Surrogates,
+    pseudonyms: &Pseudonyms,
 ) -> Columns {
     let all = columns.rows;
     let column = |column: Column| match () {
         () if kind.is_key(&column.name) => {
             let key =
-                |row| column.text(row).map_or("", |key| surrogates.get(key).map_or(key, String::as_str));
+                |row| column.text(row).map_or("", |key| pseudonyms.get(key).map_or(key, String::as_str));
             Column { values: Values::Text((0..all).map(key).collect()), ..column }
         }
         () if !kind.is_erased(&column.name, with_values) => column,
@@ -135,7 +135,7 @@ pub async fn count(table: &dyn Table, workspace: &Id) -> Result<u64> {
 
 /// State of the erasures of a workspace, with a count of its changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct ErasureEpoch {
     /// Counts the changes; 0 where no key was ever erased.
     pub ver: i64,
     /// True while events are being rewritten.
@@ -144,8 +144,8 @@ pub struct Turn {
     pub is_open: bool,
 }
 
-impl Turn {
-    /// The turn of a workspace: one read.
+impl ErasureEpoch {
+    /// The epoch of a workspace: one read.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
@@ -153,7 +153,7 @@ impl Turn {
         table.get(&key::erased(workspace)).await?.as_ref().map_or(Ok(Self::default()), Self::of)
     }
 
-    /// Reads the turn from its item.
+    /// Reads the epoch from its item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -162,20 +162,20 @@ impl Turn {
         Ok(Self { ver: item.int("ver")?, is_rewriting: has(REWRITING), is_open: has(OPEN) })
     }
 
-    /// The turn of a workspace in which no events are being written again.
+    /// The epoch of a workspace in which no events are being written again.
     ///
     /// # Errors
-    /// `Unavailable`, while they are; those of [`Turn::load`].
+    /// `Unavailable`, while they are; those of [`ErasureEpoch::load`].
     pub async fn free(table: &dyn Table, workspace: &Id) -> Result<Self> {
         match Self::load(table, workspace).await? {
-            turn if turn.is_rewriting => Err(Error::unavailable(format!(
+            epoch if epoch.is_rewriting => Err(Error::unavailable(format!(
                 "keys are being erased in the workspace {workspace}; what is made of its events waits until that is done"
             ))),
-            turn => Ok(turn),
+            epoch => Ok(epoch),
         }
     }
 
-    /// The demand that it still is this turn.
+    /// The demand that it still is this epoch.
     pub fn check(self, workspace: &Id) -> Write {
         Write::Check(key::erased(workspace), Condition::unchanged(self.ver))
     }
@@ -183,7 +183,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use event::{ErrorKind, Timestamp, columns::Coded, surrogate::surrogate_of};
+    use event::{ErrorKind, Timestamp, columns::Coded, pseudonym::pseudonym_of};
     use proptest::prelude::*;
 
     use super::*;
@@ -197,8 +197,8 @@ mod tests {
         LogId { workspace, day: "2013-06-01".parse().unwrap(), kind, lane: 3 }
     }
 
-    fn surrogates(keys: &[&str]) -> Surrogates {
-        keys.iter().map(|key| ((*key).to_owned(), surrogate_of(key, &[4]))).collect()
+    fn pseudonyms(keys: &[&str]) -> Pseudonyms {
+        keys.iter().map(|key| ((*key).to_owned(), pseudonym_of(key, &[4]))).collect()
     }
 
     /// A row of a prediction: key, score, a tag, a feature, a reason.
@@ -269,9 +269,9 @@ mod tests {
         ) {
             let before = packed(&rows, is_coded);
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-            let surrogates = surrogates(&keys);
-            let of = rows.iter().filter(|row| surrogates.contains_key(&row.0)).count() as u64;
-            let after = erase(&before, &surrogates, false).unwrap();
+            let pseudonyms = pseudonyms(&keys);
+            let of = rows.iter().filter(|row| pseudonyms.contains_key(&row.0)).count() as u64;
+            let after = erase(&before, &pseudonyms, false).unwrap();
             let Some((after, count)) = after else {
                 prop_assert_eq!(of, 0);
                 return Ok(());
@@ -286,16 +286,16 @@ mod tests {
             prop_assert_eq!(names(&was), names(&is));
             for (was, is) in was.columns.iter().zip(&is.columns) {
                 for (at, row) in rows.iter().enumerate() {
-                    let surrogate = surrogates.get(&row.0);
+                    let pseudonym = pseudonyms.get(&row.0);
                     match was.name.as_str() {
-                        "key" => prop_assert_eq!(is.text(at).unwrap(), surrogate.unwrap_or(&row.0)),
-                        "tag.branch" | "feature.age" | "reason" if surrogate.is_some() => prop_assert!(!is.is_valid(at)),
+                        "key" => prop_assert_eq!(is.text(at).unwrap(), pseudonym.unwrap_or(&row.0)),
+                        "tag.branch" | "feature.age" | "reason" if pseudonym.is_some() => prop_assert!(!is.is_valid(at)),
                         _ => prop_assert_eq!((was.text(at), was.float(at), was.time(at)), (is.text(at), is.float(at), is.time(at))),
                     }
                 }
             }
             // Erased again, nothing is left to erase.
-            prop_assert_eq!(erase(&after, &surrogates, false).unwrap(), None);
+            prop_assert_eq!(erase(&after, &pseudonyms, false).unwrap(), None);
         }
 
         #[test]
@@ -305,7 +305,7 @@ mod tests {
             };
             let rows: Vec<Row> = texts.iter().enumerate().map(row).collect();
             let keys: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
-            let (after, count) = erase(&packed(&rows, is_coded), &surrogates(&keys), false).unwrap().unwrap();
+            let (after, count) = erase(&packed(&rows, is_coded), &pseudonyms(&keys), false).unwrap().unwrap();
             prop_assert_eq!(count, rows.len() as u64);
             for text in &texts {
                 prop_assert!(!holds(&after.data, text));
@@ -327,25 +327,25 @@ mod tests {
         };
         let segment =
             Segment::pack(log(Kind::Metrics), 1, Timestamp::default(), Vec::new(), &columns).unwrap();
-        let surrogates = surrogates(&["loan-1"]);
-        let (after, count) = erase(&segment, &surrogates, false).unwrap().unwrap();
+        let pseudonyms = pseudonyms(&["loan-1"]);
+        let (after, count) = erase(&segment, &pseudonyms, false).unwrap().unwrap();
         let after = after.unpack(|_| true).unwrap();
         assert_eq!(count, 1);
         assert_eq!(after.column("name").unwrap().text(0), Some("loan-1"), "a name is no key");
         assert_eq!(after.column("key").unwrap().text(0), Some("loan-2"));
-        assert_eq!(after.column("key").unwrap().text(1), Some(surrogates["loan-1"].as_str()));
+        assert_eq!(after.column("key").unwrap().text(1), Some(pseudonyms["loan-1"].as_str()));
     }
 
     #[test]
     fn unreadable_segment_is_not_partly_erased() {
         let row = |key: &str| (key.to_owned(), Some(0.5), Some("north".to_owned()), None, None);
         let segment = packed(&[row("a"), row("b")], false);
-        let surrogates = surrogates(&["a"]);
+        let pseudonyms = pseudonyms(&["a"]);
         let damaged = Segment { data: segment.data[..segment.data.len() - 1].to_vec(), ..segment.clone() };
-        assert_eq!(erase(&damaged, &surrogates, false).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(erase(&damaged, &pseudonyms, false).unwrap_err().kind(), ErrorKind::Corrupt);
         let shorter = Segment { rows: 3, ..segment };
         assert!(
-            erase(&shorter, &surrogates, false).unwrap_err().to_string().contains("the item says 3 rows")
+            erase(&shorter, &pseudonyms, false).unwrap_err().to_string().contains("the item says 3 rows")
         );
     }
 
@@ -354,7 +354,7 @@ mod tests {
     fn values_are_erased_with_key_on_request() {
         let some = |key: &str| (key.to_owned(), Some(0.25), None, None, None);
         let before = packed(&[some("a"), some("b")], false);
-        let (after, count) = erase(&before, &surrogates(&["a"]), true).unwrap().unwrap();
+        let (after, count) = erase(&before, &pseudonyms(&["a"]), true).unwrap().unwrap();
         assert_eq!((count, after.erased, after.rows), (1, 1, 2));
         let columns = after.unpack(|_| true).unwrap();
         for name in ["score", "score.late"] {
@@ -372,7 +372,7 @@ mod tests {
         let columns = Columns { rows: 2, columns: metrics };
         let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: 2 }];
         let before = Segment::pack(log(Kind::Metrics), 5, Timestamp::default(), parts, &columns).unwrap();
-        let (after, _) = erase(&before, &surrogates(&["a"]), true).unwrap().unwrap();
+        let (after, _) = erase(&before, &pseudonyms(&["a"]), true).unwrap().unwrap();
         let columns = after.unpack(|_| true).unwrap();
         let values = columns.column("value").unwrap();
         assert!(values.float(0).is_some_and(f64::is_nan) && values.float(1) == Some(5.5));

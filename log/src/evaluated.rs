@@ -6,7 +6,7 @@
 //! cannot mix theirs. Parts of older generations are deleted after the head is written. So a reader that
 //! finds a part of its head missing was overtaken by a writer, and reads again ([`load`]).
 //!
-//! The rows of splits stand in parts of their own, in another range of keys: who reads the evaluations of a window does not
+//! The slices stand in parts of their own, in another range of keys: who reads the evaluations of a window does not
 //! read them ([`load_plain`]).
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use table::{
 };
 
 use crate::{
-    erased::Turn,
+    erased::ErasureEpoch,
     key::{self, Generation, Projection},
     projection::{Applied, Projected},
 };
@@ -75,8 +75,8 @@ pub struct Head {
     /// Number of predictions and outcomes in that prefix, if it is known.
     pub rows: Option<u64>,
     place: States,
-    /// The generation of the parts with the rows of splits, and how many these are.
-    splits: Option<(Generation, u32)>,
+    /// The generation of the parts with the slices, and how many these are.
+    slices: Option<(Generation, u32)>,
 }
 
 /// Storage of the states.
@@ -95,8 +95,8 @@ pub struct Content {
     pub rows: Option<u64>,
     /// The results, in as many texts as are needed for each to fit an item: at least one.
     pub states: Vec<String>,
-    /// The rows of splits, in as many such texts: none, when there are no rows.
-    pub splits: Vec<String>,
+    /// The slices, in as many such texts: none, when there are no rows.
+    pub slices: Vec<String>,
 }
 
 /// Right to write an evaluation of a day whose events are gone.
@@ -104,8 +104,8 @@ pub struct Content {
 pub enum OfGone {
     /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted while it was computed, it is refused.
     Refused,
-    /// No, and the write demands as well that no events were written again without their keys since this turn was read.
-    RefusedAfter(Turn),
+    /// No, and the write demands as well that no events were written again without their keys since this epoch was read.
+    RefusedAfter(ErasureEpoch),
     /// Yes: it is a copy of one that covers the day.
     Allowed,
 }
@@ -113,7 +113,7 @@ pub enum OfGone {
 impl Head {
     /// There is no evaluation yet.
     pub fn none() -> Self {
-        Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()), splits: None }
+        Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()), slices: None }
     }
 
     /// Reads a head from its item.
@@ -133,14 +133,14 @@ impl Head {
             IN_PARTS => States::Parts { generation: generation("generation")?, count: count("parts")? },
             _ => States::Here(item.text("state")?.to_owned()),
         };
-        let has_splits = item.attributes.contains_key("splits");
-        let splits = has_splits.then(|| Ok::<_, Error>((generation("split_generation")?, count("splits")?)));
+        let has_slices = item.attributes.contains_key("slices");
+        let slices = has_slices.then(|| Ok::<_, Error>((generation("slice_generation")?, count("slices")?)));
         Ok(Self {
             ver: item.int("ver")?,
             applied: Projected::applied_of(item)?,
             rows: rows.transpose()?,
             place,
-            splits: splits.transpose()?,
+            slices: slices.transpose()?,
         })
     }
 
@@ -151,8 +151,8 @@ impl Head {
         if let Some(rows) = self.rows {
             item = item.with("rows", rows as i64);
         }
-        if let Some((generation, count)) = &self.splits {
-            item = item.with("split_generation", generation.to_string()).with("splits", i64::from(*count));
+        if let Some((generation, count)) = &self.slices {
+            item = item.with("slice_generation", generation.to_string()).with("slices", i64::from(*count));
         }
         match &self.place {
             States::Here(state) => item.with("v", WHOLE).with("state", state.as_str()),
@@ -163,15 +163,15 @@ impl Head {
         }
     }
 
-    /// The texts of all of it as those of the releases, and those of the rows of splits that stand apart.
+    /// The texts of all of it as those of the releases, and those of the slices that stand apart.
     pub fn apart(&self, mut states: Vec<String>) -> (Vec<String>, Vec<String>) {
-        let count = self.splits.map_or(0, |(_, count)| count as usize);
-        let splits = states.split_off(states.len().saturating_sub(count));
-        (states, splits)
+        let count = self.slices.map_or(0, |(_, count)| count as usize);
+        let slices = states.split_off(states.len().saturating_sub(count));
+        (states, slices)
     }
 
     fn has_parts(&self) -> bool {
-        self.generation().is_some() || self.splits.is_some()
+        self.generation().is_some() || self.slices.is_some()
     }
 
     fn generation(&self) -> Option<Generation> {
@@ -187,13 +187,13 @@ impl Head {
 pub enum Found {
     /// There is none.
     Nothing,
-    /// All of it, with or without the rows of splits that stand apart.
+    /// All of it, with or without the slices that stand apart.
     Whole(Head, Vec<String>),
     /// The head of this `ver`, but not all of its parts.
     Torn(i64),
 }
 
-/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is. The rows of splits are
+/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is. The slices are
 /// left out.
 ///
 /// # Errors
@@ -220,20 +220,20 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Found> 
     Ok(Found::Whole(head, states))
 }
 
-/// Adds the rows of splits, from parts of the same day of any generations.
+/// Adds the slices, from parts of the same day of any generations.
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn with_splits<'a>(found: Found, items: impl IntoIterator<Item = &'a Item>) -> Result<Found> {
+pub fn with_slices<'a>(found: Found, items: impl IntoIterator<Item = &'a Item>) -> Result<Found> {
     let Found::Whole(head, mut states) = found else { return Ok(found) };
-    if let Some((generation, count)) = head.splits {
+    if let Some((generation, count)) = head.slices {
         let part = |item: &'a Item| {
-            let (_, generation, part) = key::parse_split(&item.key)?;
+            let (_, generation, part) = key::parse_slice(&item.key)?;
             Some(((generation, part), item))
         };
         let parts = items.into_iter().filter_map(part).collect();
         match gathered(&parts, generation, count)? {
-            Some(splits) => states.extend(splits),
+            Some(slices) => states.extend(slices),
             None => return Ok(Found::Torn(head.ver)),
         }
     }
@@ -262,7 +262,7 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
     table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
 }
 
-/// Reads an evaluation with the rows of its splits: one query, another one for these, and more when the evaluation was
+/// Reads an evaluation with the its slices: one query, another one for these, and more when the evaluation was
 /// rewritten meanwhile.
 ///
 /// # Errors
@@ -271,7 +271,7 @@ pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<Str
     read(table, at, true).await
 }
 
-/// Reads an evaluation without the rows of splits that stand apart.
+/// Reads an evaluation without the slices that stand apart.
 ///
 /// # Errors
 /// As [`load`].
@@ -279,15 +279,15 @@ pub async fn load_plain(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, V
     read(table, at, false).await
 }
 
-async fn read(table: &dyn Table, at: At<'_>, has_splits: bool) -> Result<Option<(Head, Vec<String>)>> {
+async fn read(table: &dyn Table, at: At<'_>, has_slices: bool) -> Result<Option<(Head, Vec<String>)>> {
     let range = key::evaluation_items(at.workspace, at.version, at.day);
     let mut before = None;
     for _ in 0..MAX_READS {
         let items = query_all(table, Query::table(range.clone())).await?;
         let mut found = assemble(&items)?;
-        if has_splits && matches!(&found, Found::Whole(head, _) if head.splits.is_some()) {
-            let range = key::splits_between(at.workspace, at.version, at.day, at.day);
-            found = with_splits(found, &query_all(table, Query::table(range)).await?)?;
+        if has_slices && matches!(&found, Found::Whole(head, _) if head.slices.is_some()) {
+            let range = key::slices_between(at.workspace, at.version, at.day, at.day);
+            found = with_slices(found, &query_all(table, Query::table(range)).await?)?;
         }
         match found {
             Found::Nothing => return Ok(None),
@@ -318,7 +318,7 @@ pub async fn write(
     new: Content,
     of_gone: OfGone,
 ) -> Result<()> {
-    let Content { applied, rows, mut states, splits } = new;
+    let Content { applied, rows, mut states, slices } = new;
     let ver = before.ver + 1;
     let place = match states.len() {
         0 | 1 => States::Here(states.pop().unwrap_or_default()),
@@ -329,24 +329,25 @@ pub async fn write(
             States::Parts { generation, count: count as u32 }
         }
     };
-    let splits = match splits.len() {
+    let slices = match slices.len() {
         0 => None,
         count => {
-            let generation = Generation { ver: ver as u64, digest: digest(&splits) };
-            let key = |part| key::split_part(at.workspace, at.version, at.day, generation, part);
-            write_parts(table, splits, key).await?;
+            let generation = Generation { ver: ver as u64, digest: digest(&slices) };
+            let key = |part| key::slice_part(at.workspace, at.version, at.day, generation, part);
+            write_parts(table, slices, key).await?;
             Some((generation, count as u32))
         }
     };
-    let head = Head { ver, applied, rows, place, splits };
+    let head = Head { ver, applied, rows, place, slices };
     let (item, unchanged) = (head.to_item(at.key()), Condition::unchanged(before.ver));
     let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
-    let turn = if let OfGone::RefusedAfter(turn) = of_gone { Some(turn.check(at.workspace)) } else { None };
+    let epoch =
+        if let OfGone::RefusedAfter(epoch) = of_gone { Some(epoch.check(at.workspace)) } else { None };
     match of_gone == OfGone::Allowed {
         // One write alone: a transaction costs twice as many write units.
         true => table.put(item, unchanged).await?,
         false => {
-            table.transact([Write::Put(item, unchanged), is_kept].into_iter().chain(turn).collect()).await?
+            table.transact([Write::Put(item, unchanged), is_kept].into_iter().chain(epoch).collect()).await?
         }
     }
     match before.has_parts() || head.has_parts() {
@@ -372,9 +373,9 @@ async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -
 pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     let now = head(table, at).await?;
     let parts = key::evaluation_parts(at.workspace, at.version, at.day);
-    let splits = key::splits_between(at.workspace, at.version, at.day, at.day);
+    let slices = key::slices_between(at.workspace, at.version, at.day, at.day);
     let mut old = Vec::new();
-    for (range, named) in [(parts, now.generation()), (splits, now.splits.map(|(generation, _)| generation))]
+    for (range, named) in [(parts, now.generation()), (slices, now.slices.map(|(generation, _)| generation))]
     {
         for item in query_all(table, Query::table(range).only(&["v"])).await? {
             let is_old = |one: Generation| one.ver <= now.ver as u64 && Some(one) != named;

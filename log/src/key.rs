@@ -301,7 +301,7 @@ mod tests {
             rollup(&w, 1, day).to_string(),
             evaluation(&w, 1, day).to_string(),
             evaluation_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
-            split_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
+            slice_part(&w, 1, day, Generation { ver: 7, digest: 0xab }, 3).to_string(),
             vintage_part(&w, day, 24, VintagePart { digest: 0xab, part: 3 }).to_string(),
             format!("{}\n{}", vintage(&w, day, 24), vintage_until(&w)),
             breakdown(&w, 1, day, Breakdown::of(By::Release, "v1")).to_string(),
@@ -398,12 +398,12 @@ mod tests {
             let range = projections(&w, 2, day, day);
             assert!(range.from <= key.sk && key.sk <= range.to && range.pk == key.pk);
         }
-        let split = split_part(&w, 2, day, generation, 99);
-        assert_eq!(parse_split(&split), Some((day, generation, 99)));
-        assert_eq!(parse_split(&evaluation_part(&w, 2, day, generation, 99)), None);
-        let (range, window) = (splits_between(&w, 2, day, day), projections(&w, 2, day, day));
-        assert!(range.from <= split.sk && split.sk <= range.to && range.pk == split.pk);
-        assert!(split.sk > window.to, "a window is without them");
+        let slice = slice_part(&w, 2, day, generation, 99);
+        assert_eq!(parse_slice(&slice), Some((day, generation, 99)));
+        assert_eq!(parse_slice(&evaluation_part(&w, 2, day, generation, 99)), None);
+        let (range, window) = (slices_between(&w, 2, day, day), projections(&w, 2, day, day));
+        assert!(range.from <= slice.sk && slice.sk <= range.to && range.pk == slice.pk);
+        assert!(slice.sk > window.to, "a window is without them");
         let feature = Breakdown::of(By::Feature, "distance");
         let (key, range) = (breakdown(&w, 2, day, feature), features_between(&w, 2, day, day));
         assert_eq!(parse_projection(&key).unwrap(), (day, Projection::Breakdown(feature)));

@@ -11,7 +11,7 @@ use segment::ColumnKind;
 use table::{Condition, Item, Write};
 
 use crate::{
-    erased::{self, Surrogates},
+    erased::{self, Pseudonyms},
     key::{self, LogId},
     segment_item::{ITEM_VERSION, LANES, MAX_SEGMENT_ROWS, Segment, VER},
 };
@@ -197,7 +197,7 @@ pub struct Erased {
 /// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.
 pub fn erase(
     item: Item,
-    (surrogates, with_values): (&Surrogates, bool),
+    (pseudonyms, with_values): (&Pseudonyms, bool),
     counted: u64,
 ) -> Result<Option<Erased>> {
     let (mut rows, mut is_changed) = (0, false);
@@ -205,7 +205,7 @@ pub fn erase(
     let ver = item.attributes.get(VER).map_or(Ok(0), |_| item.int(VER))?;
     let mut segments = if is_merged { split(&item)? } else { vec![Segment::from_item(item)?] };
     for segment in &mut segments {
-        if let Some((erased, count)) = erased::erase(segment, surrogates, with_values)? {
+        if let Some((erased, count)) = erased::erase(segment, pseudonyms, with_values)? {
             rows += if segment.seq > counted { count } else { 0 };
             *segment = erased;
             is_changed = true;

@@ -15,7 +15,7 @@ use event::{Day, ErrorKind, Id, Result, lane::Breakdown};
 use table::{Condition, Item, Query, Table, item::Value, query_all};
 
 use crate::{
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated::digest,
     key::{self, RollupVintageKey},
     projection::Applied,
@@ -155,13 +155,13 @@ pub async fn last_age(table: &dyn Table, workspace: &Id, day: Day) -> Result<Opt
 }
 
 /// Writes a rollup at an age, unless there is one, the events of its day are gone, or an erasure has begun or ended since the
-/// turn was read. Returns whether it was written. Parts that `there` has are not written.
+/// epoch was read. Returns whether it was written. Parts that `there` has are not written.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
 pub async fn write(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day, hours): (&Id, Day, u32),
     vintage: &RollupVintage,
     there: Option<&RollupVintage>,
@@ -173,11 +173,11 @@ pub async fn write(
             there.to_items(workspace, day, hours).1.into_iter().map(|part| part.key.sk).collect();
         parts.retain(|part| !known.contains(&part.key.sk));
     }
-    decide(table, turn, (workspace, day), &parts, (head, Condition::Absent)).await
+    decide(table, epoch, (workspace, day), &parts, (head, Condition::Absent)).await
 }
 
 /// Rewrites the rollups of a day, of the same events without erased keys, unless the events of the day are gone or another
-/// erasure was begun since the turn was read; then deletes the parts that none of them names any more. While an erasure goes on
+/// erasure was begun since the epoch was read; then deletes the parts that none of them names any more. While an erasure goes on
 /// no other process writes any.
 ///
 /// Two processes may do so at once, with different segments left out, and delete parts that the other one is about to name. So
@@ -187,13 +187,13 @@ pub async fn write(
 /// `Corrupt`, when a part is missing again and again; those of the table.
 pub async fn write_again(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day): (&Id, Day),
     vintages: &BTreeMap<u32, RollupVintage>,
 ) -> Result<bool> {
     let mut tries = 0;
     loop {
-        if !replace(table, turn, (workspace, day), vintages).await? {
+        if !replace(table, epoch, (workspace, day), vintages).await? {
             return Ok(false);
         }
         tries += 1;
@@ -231,7 +231,7 @@ pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -
 
 async fn replace(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day): (&Id, Day),
     vintages: &BTreeMap<u32, RollupVintage>,
 ) -> Result<bool> {
@@ -239,7 +239,7 @@ async fn replace(
     for (hours, vintage) in vintages {
         let (head, parts) = vintage.to_items(workspace, day, *hours);
         named.extend(parts.iter().map(|part| part.key.sk.clone()));
-        if !decide(table, turn, (workspace, day), &parts, (head, Condition::Exists)).await? {
+        if !decide(table, epoch, (workspace, day), &parts, (head, Condition::Exists)).await? {
             return Ok(false);
         }
     }
@@ -345,8 +345,10 @@ mod tests {
         let mut before = None;
         for (hours, vintage) in vintages() {
             let at = (&workspace, day, hours);
-            assert!(write(&table, Turn::default(), at, &vintage, before.as_ref()).await.unwrap());
-            assert!(!write(&table, Turn::default(), at, &RollupVintage::default(), None).await.unwrap());
+            assert!(write(&table, ErasureEpoch::default(), at, &vintage, before.as_ref()).await.unwrap());
+            assert!(
+                !write(&table, ErasureEpoch::default(), at, &RollupVintage::default(), None).await.unwrap()
+            );
             before = Some(vintage);
         }
         assert_eq!(between(&table, &workspace, day, day).await.unwrap()[&day], vintages());
@@ -361,7 +363,7 @@ mod tests {
         assert_eq!((last_age(&table, &workspace, day).await.unwrap(), parts().await), (Some(24), 2));
         for hours in [72, 720] {
             let at = (&workspace, day, hours);
-            assert!(write(&table, Turn::default(), at, &vintages()[&hours], None).await.unwrap());
+            assert!(write(&table, ErasureEpoch::default(), at, &vintages()[&hours], None).await.unwrap());
         }
         assert_eq!(parts().await, 4, "what did not change stands once");
 
@@ -369,15 +371,17 @@ mod tests {
         for vintage in again.values_mut() {
             vintage.parts.retain(|breakdown, _| breakdown.by != By::Tag);
         }
-        assert!(write_again(&table, Turn::default(), (&workspace, day), &again).await.unwrap());
+        assert!(write_again(&table, ErasureEpoch::default(), (&workspace, day), &again).await.unwrap());
         assert_eq!(between(&table, &workspace, day, day).await.unwrap()[&day], again);
         assert_eq!(parts().await, 2, "what no age names is gone");
         // For a day whose events are gone nothing is decided, and nothing is rewritten.
         let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
-        assert!(!write_again(&table, Turn::default(), (&workspace, day), &vintages()).await.unwrap());
+        assert!(!write_again(&table, ErasureEpoch::default(), (&workspace, day), &vintages()).await.unwrap());
         assert!(
-            !write(&table, Turn::default(), (&workspace, day, 336), &vintage("e", &[]), None).await.unwrap()
+            !write(&table, ErasureEpoch::default(), (&workspace, day, 336), &vintage("e", &[]), None)
+                .await
+                .unwrap()
         );
     }
 
@@ -420,12 +424,12 @@ mod tests {
         let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
         let at = (&workspace, day);
         let old = vintage("a", &[(By::Release, "r1"), (By::Tag, "t1")]);
-        assert!(write(&below, Turn::default(), (at.0, day, 1), &old, None).await.unwrap());
+        assert!(write(&below, ErasureEpoch::default(), (at.0, day, 1), &old, None).await.unwrap());
         let (head, parts) =
             vintage("b", &[(By::Release, "r2"), (By::Tag, "t2")]).to_items(&workspace, day, 1);
         let table = RuleTransition { below, other: (vec![head], parts), steps: Mutex::default() };
         let mine = BTreeMap::from([(1, vintage("c", &[(By::Release, "r3")]))]);
-        assert!(write_again(&table, Turn::default(), at, &mine).await.unwrap());
+        assert!(write_again(&table, ErasureEpoch::default(), at, &mine).await.unwrap());
         assert_eq!(*table.steps.lock().unwrap(), (true, true));
         assert_eq!(between(&table, at.0, day, day).await.unwrap()[&day], mine);
     }

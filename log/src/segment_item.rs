@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use event::{
     Column, Columns, Error, Result, Timestamp,
     fields::RETRACTED,
-    lane::{MAX_LANES, Place},
+    lane::{LogPosition, MAX_LANES},
 };
 use table::{Item, item::Value};
 
@@ -172,8 +172,8 @@ impl Segment {
     }
 
     /// Place among the segments of its day and kind.
-    pub fn place(&self) -> Place {
-        Place::of(self.log.lane, self.seq)
+    pub fn place(&self) -> LogPosition {
+        LogPosition::of(self.log.lane, self.seq)
     }
 
     /// The item that stores it.
@@ -400,7 +400,7 @@ mod tests {
             .with("releases", BTreeMap::from([("v1".to_owned(), Value::from(2))]))
             .with("data", segment::encode(&columns).unwrap());
         let segment = Segment::from_item(item.clone()).unwrap();
-        assert_eq!(segment.place(), Place::of(3, 7));
+        assert_eq!(segment.place(), LogPosition::of(3, 7));
         assert_eq!((segment.rows, segment.lanes), (2, None));
         assert_eq!(segment.unpack(|_| true).unwrap(), columns);
         assert_eq!(segment.to_item(), item);

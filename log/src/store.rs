@@ -1,5 +1,5 @@
 //! The one layer between the services and an engine: a table that places lanes in partitions (`lanes`), shows merged items as
-//! their segments (`apart`), measures the calls of the engine (`calls`), and notifies the [`Bell`] and the [`News`] of writes.
+//! their segments (`merged_view`), measures the calls of the engine (`calls`), and notifies the [`AppendNotifier`] and the [`News`] of writes.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,14 +13,14 @@ pub use self::{
     lanes::{Shown, shown},
 };
 use crate::{
-    bell::Bell,
-    news::{News, Topic},
+    append_notifier::AppendNotifier,
+    notifications::{Notifications, Topic},
     walk::Heads,
 };
 
-mod apart;
 mod calls;
 mod lanes;
+mod merged_view;
 
 /// A table of an engine, as services know it.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub struct Store {
     engine: Arc<dyn Table>,
     calls: Calls,
     lanes: lanes::Known,
-    bell: Bell,
-    news: News,
+    notifier: AppendNotifier,
+    news: Notifications,
 }
 
 /// Notifications of a write, sent when it has ended.
@@ -50,16 +50,22 @@ impl Store {
     }
 
     fn with(engine: Arc<dyn Table>, calls: Calls) -> Self {
-        Self { engine, calls, lanes: lanes::Known::default(), bell: Bell::default(), news: News::default() }
+        Self {
+            engine,
+            calls,
+            lanes: lanes::Known::default(),
+            notifier: AppendNotifier::default(),
+            news: Notifications::default(),
+        }
     }
 
     /// Returns the notifier of appends of this process.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn notifier(&self) -> &AppendNotifier {
+        &self.notifier
     }
 
     /// Returns the notifier of changes that this process writes, or reads in the change feed.
-    pub fn news(&self) -> &News {
+    pub fn news(&self) -> &Notifications {
         &self.news
     }
 
@@ -93,14 +99,14 @@ impl Store {
 
     /// Returns the notifications of a write, by the keys that services know.
     fn told(&self, call: Call<'_>) -> Told {
-        Told { heads: self.bell.heads(call), news: self.news.of(call.written()) }
+        Told { heads: self.notifier.heads(call), news: self.news.of(call.written()) }
     }
 
     /// Ends a write, and notifies also after an error: a part of it may be written, or its answer is lost.
     fn end<T>(&self, running: Running<'_>, told: Told, result: Result<T>) -> Result<T> {
         running.end(result.as_ref().map(|_| Answer::Done));
         self.news.tell(told.news);
-        self.bell.ring(told.heads);
+        self.notifier.notify(told.heads);
         result
     }
 }
@@ -108,11 +114,11 @@ impl Store {
 #[async_trait]
 impl Table for Store {
     async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        apart::get(self, key).await
+        merged_view::get(self, key).await
     }
 
     async fn query(&self, query: &Query) -> Result<Page> {
-        apart::read(self, query).await
+        merged_view::read(self, query).await
     }
 
     async fn put(&self, mut item: Item, condition: Condition) -> Result<()> {

@@ -15,7 +15,7 @@ use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtak
 
 use crate::{
     batch::{after_from_item, after_to_item},
-    erased::Turn,
+    erased::ErasureEpoch,
     indexes,
     key::{self, DecisionId, LogId, UnmatchedSegment},
     segment_item::MAX_SEGMENT_ROWS,
@@ -368,14 +368,19 @@ pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool>
 }
 
 /// Puts a decision, which must be the next one about its segment. True, if no other writer was quicker, the day on which
-/// its outcomes came has its events, and none were rewritten without their keys since the turn was read.
+/// its outcomes came has its events, and none were rewritten without their keys since the epoch was read.
 ///
 /// # Errors
 /// Errors of the table.
-pub async fn decide(table: &dyn Table, turn: Turn, id: &DecisionId, decision: &Decision) -> Result<bool> {
+pub async fn decide(
+    table: &dyn Table,
+    epoch: ErasureEpoch,
+    id: &DecisionId,
+    decision: &Decision,
+) -> Result<bool> {
     let log = &id.segment.log;
     let put = Write::Put(decision.to_item(id), Condition::Absent);
-    let writes = vec![put, is_kept(log), turn.check(&log.workspace)];
+    let writes = vec![put, is_kept(log), epoch.check(&log.workspace)];
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
@@ -404,13 +409,13 @@ pub async fn decisions_since(
 /// Errors of the table, and `Corrupt`.
 pub async fn take_back(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (id, decision): (&DecisionId, &Decision),
     (now, arrived_at): (Timestamp, Option<Timestamp>),
 ) -> Result<bool> {
     let log = &id.segment.log;
     let mut again = Decision { as_of: decision.as_of.min(now), ..decision.clone() };
-    let mut writes = vec![is_kept(log), turn.check(&log.workspace)];
+    let mut writes = vec![is_kept(log), epoch.check(&log.workspace)];
     if let Some(arrived_at) = arrived_at {
         let rows = std::mem::take(&mut again.expired);
         let waiting = match of_segment(table, &id.segment).await? {
@@ -541,11 +546,11 @@ mod tests {
         // Two workers know the same, and one of them decides.
         let (mut mine, mut others) = (both[0].1.clone(), both[0].1.clone());
         let id = |number| DecisionId { segment: segment(1), number };
-        assert!(decide(&table, Turn::default(), &id(1), &decision()).await.unwrap());
+        assert!(decide(&table, ErasureEpoch::default(), &id(1), &decision()).await.unwrap());
         assert!(
             !decide(
                 &table,
-                Turn::default(),
+                ErasureEpoch::default(),
                 &id(1),
                 &Decision { matched: [(0, vec![9])].into(), ..decision() }
             )
@@ -562,7 +567,7 @@ mod tests {
         assert_eq!(here().await[0].1, mine);
         // When all is decided nothing is left but the decisions.
         let rest = Decision { matched: BTreeMap::new(), expired: mine.left.clone(), ..decision() };
-        assert!(decide(&table, Turn::default(), &id(2), &rest).await.unwrap());
+        assert!(decide(&table, ErasureEpoch::default(), &id(2), &rest).await.unwrap());
         mine = mine.after(&rest);
         assert!(write(&table, &segment(1), &mut mine).await.unwrap());
         assert_eq!(here().await.len(), 1);
@@ -579,7 +584,7 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         assert!(take_up(&table, &segment(1), (Timestamp::default(), 10)).await.unwrap());
         let id = DecisionId { segment: segment(1), number: 1 };
-        assert!(decide(&table, Turn::default(), &id, &decision()).await.unwrap());
+        assert!(decide(&table, ErasureEpoch::default(), &id, &decision()).await.unwrap());
         let workspace = log().workspace;
         assert!(!delete(&table, &workspace, log().day).await.unwrap());
         let (some, _) = waiting(&table, &workspace, None, 9).await.unwrap();
@@ -597,7 +602,7 @@ mod tests {
     async fn what_expired_too_early_waits_again() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
-        let (now, turn, workspace) = (at("2013-06-02T00:00:00Z"), Turn::default(), log().workspace);
+        let (now, epoch, workspace) = (at("2013-06-02T00:00:00Z"), ErasureEpoch::default(), log().workspace);
         assert!(take_up(&table, &segment(1), (now, 10)).await.unwrap());
         let id = |number| DecisionId { segment: segment(1), number };
         let early = |matched: &[u32], expired: &[u32]| Decision {
@@ -609,7 +614,7 @@ mod tests {
         };
         let mut left = of_segment(&table, &segment(1)).await.unwrap().unwrap();
         for (number, decision) in [(1, early(&[0, 1], &[2, 3])), (2, early(&[4, 5, 6, 7, 8], &[9]))] {
-            assert!(decide(&table, turn, &id(number), &decision).await.unwrap());
+            assert!(decide(&table, epoch, &id(number), &decision).await.unwrap());
             left = left.after(&decision);
             assert!(write(&table, &segment(1), &mut left).await.unwrap());
         }
@@ -618,7 +623,7 @@ mod tests {
         assert_eq!(known.len(), 2);
         assert_eq!(decisions_since(&table, &workspace, now.day()).await.unwrap(), []);
         for (id, decision) in &known {
-            assert!(take_back(&table, turn, (id, decision), (now, Some(now))).await.unwrap());
+            assert!(take_back(&table, epoch, (id, decision), (now, Some(now))).await.unwrap());
         }
         let left = of_segment(&table, &segment(1)).await.unwrap().unwrap();
         assert_eq!((left.left, left.decided, left.arrived_at), ([2, 3, 9].into(), 2, now));
@@ -634,7 +639,7 @@ mod tests {
         table.put(gone.to_item(&log().workspace), Condition::Absent).await.unwrap();
         assert!(!take_up(&table, &segment(1), (Timestamp::default(), 1)).await.unwrap());
         let id = DecisionId { segment: segment(1), number: 1 };
-        assert!(!decide(&table, Turn::default(), &id, &decision()).await.unwrap());
+        assert!(!decide(&table, ErasureEpoch::default(), &id, &decision()).await.unwrap());
         assert_eq!(waiting(&table, &log().workspace, None, 9).await.unwrap(), (Vec::new(), None));
     }
 

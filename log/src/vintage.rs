@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated::digest,
     key::{self, VintagePart},
     projection::{Applied, Projected},
@@ -47,7 +47,7 @@ pub struct Vintage {
     pub rows: Option<u64>,
     /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
     pub left_out: BTreeSet<(String, u64)>,
-    /// Results by release, in as many texts as are needed for each to fit an item: at least one. It has no rows of splits.
+    /// Results by release, in as many texts as are needed for each to fit an item: at least one. It has no slices.
     pub states: Vec<String>,
 }
 
@@ -228,33 +228,33 @@ pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSe
 }
 
 /// Writes a vintage, unless there is one, the events of its day are gone, or events were rewritten without their keys since the
-/// turn was read. Returns whether it was written. The events read for it were complete then: a day is marked before its first
+/// epoch was read. Returns whether it was written. The events read for it were complete then: a day is marked before its first
 /// event is deleted.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
 pub async fn write(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day, hours): (&Id, Day, u32),
     vintage: &Vintage,
 ) -> Result<bool> {
     check_left_out(day, &vintage.left_out)?;
-    put(table, turn, (workspace, day, hours), (vintage, Condition::Absent)).await
+    put(table, epoch, (workspace, day, hours), (vintage, Condition::Absent)).await
 }
 
 /// Rewrites a vintage, of the same events without erased values, unless the events of its day are gone, or another erasure was
-/// begun since the turn was read. Returns whether it was written.
+/// begun since the epoch was read. Returns whether it was written.
 ///
 /// # Errors
 /// Errors of the table.
 pub async fn write_again(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     at: (&Id, Day, u32),
     vintage: &Vintage,
 ) -> Result<bool> {
-    put(table, turn, at, (vintage, Condition::Exists)).await
+    put(table, epoch, at, (vintage, Condition::Exists)).await
 }
 
 /// Deletes the vintages of a day from an age on, the last one first, so that none is missing before a later one: they are to be
@@ -283,14 +283,14 @@ pub(crate) fn check_left_out(day: Day, left_out: &BTreeSet<(String, u64)>) -> Re
     }
 }
 
-/// Writes parts, then their head if the condition holds, the events of the day are there, and the turn is the same. Returns
+/// Writes parts, then their head if the condition holds, the events of the day are there, and the epoch is the same. Returns
 /// whether it was written.
 ///
 /// # Errors
 /// Errors of the table.
 pub(crate) async fn decide(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day): (&Id, Day),
     parts: &[Item],
     (head, condition): (Item, Condition),
@@ -299,7 +299,7 @@ pub(crate) async fn decide(
         try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
     }
     let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
-    let written = table.transact(vec![Write::Put(head, condition), is_kept, turn.check(workspace)]).await;
+    let written = table.transact(vec![Write::Put(head, condition), is_kept, epoch.check(workspace)]).await;
     Ok(unless_overtaken(written)?.is_some())
 }
 
@@ -316,13 +316,13 @@ pub(crate) async fn delete_all(table: &dyn Table, items: &[Item]) -> Result<()> 
 
 async fn put(
     table: &dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     (workspace, day, hours): (&Id, Day, u32),
     (vintage, condition): (&Vintage, Condition),
 ) -> Result<bool> {
     let is_again = condition == Condition::Exists;
     let (head, parts) = vintage.to_items(workspace, day, hours);
-    let is_written = decide(table, turn, (workspace, day), &parts, (head, condition)).await?;
+    let is_written = decide(table, epoch, (workspace, day), &parts, (head, condition)).await?;
     // A rewritten vintage may have had parts.
     if !parts.is_empty() || is_again {
         tidy(table, workspace, day, hours).await?;
@@ -440,9 +440,9 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
         let first = vintage(&["a", "b"]);
-        assert!(write(&table, Turn::default(), (&workspace, day, 24), &first).await.unwrap());
+        assert!(write(&table, ErasureEpoch::default(), (&workspace, day, 24), &first).await.unwrap());
         for later in [vintage(&["c", "d"]), vintage(&["c"]), first.clone()] {
-            assert!(!write(&table, Turn::default(), (&workspace, day, 24), &later).await.unwrap());
+            assert!(!write(&table, ErasureEpoch::default(), (&workspace, day, 24), &later).await.unwrap());
         }
         let vintages = between(&table, &workspace, day, day).await.unwrap();
         assert_eq!(vintages[&day], BTreeMap::from([(24, first)]));
@@ -453,7 +453,11 @@ mod tests {
         // A day whose events are gone gets no vintage.
         let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
-        assert!(!write(&table, Turn::default(), (&workspace, day, 72), &vintage(&["a", "b"])).await.unwrap());
+        assert!(
+            !write(&table, ErasureEpoch::default(), (&workspace, day, 72), &vintage(&["a", "b"]))
+                .await
+                .unwrap()
+        );
         assert_eq!(ages(&table, &workspace, day).await.unwrap(), BTreeSet::from([24]));
         let parts = query_all(&table, Query::table(key::vintage_parts(&workspace, day, 72))).await.unwrap();
         assert_eq!(parts, []);
@@ -462,7 +466,7 @@ mod tests {
         let second = "2013-06-02".parse().unwrap();
         for hours in [1, 24, 72] {
             assert!(
-                write(&table, Turn::default(), (&workspace, second, hours), &vintage(&["a", "b"]))
+                write(&table, ErasureEpoch::default(), (&workspace, second, hours), &vintage(&["a", "b"]))
                     .await
                     .unwrap()
             );
@@ -476,7 +480,7 @@ mod tests {
         let many = (0..=MAX_LEFT_OUT as u64).map(|seq| ("p/00".to_owned(), seq)).collect();
         let refused = write(
             &table,
-            Turn::default(),
+            ErasureEpoch::default(),
             (&workspace, day, 168),
             &Vintage { left_out: many, ..vintage(&["a"]) },
         )

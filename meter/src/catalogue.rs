@@ -98,9 +98,9 @@ metrics! {
     INGEST_UNRECORDED: COUNTER, Ingest, "almanac_ingest_unrecorded_total" [],
         "Batches of release events that were stored, but not recorded as live at once; the projector does it.";
 
-    HANDOVER_SEGMENTS: COUNTER, Projector, "almanac_handover_segments_total" ["outcome"],
+    SEGMENT_CACHE_SEGMENTS: COUNTER, Projector, "almanac_segment_cache_segments_total" ["outcome"],
         "Segments that ingest hands over to the projector of the same process: taken and not read, missed and read, and those that were not handed over or forgotten (no_room, too_old).";
-    HANDOVER_BYTES: GAUGE, Projector, "almanac_handover_bytes" [],
+    SEGMENT_CACHE_BYTES: GAUGE, Projector, "almanac_segment_cache_bytes" [],
         "Bytes of events that are handed over and not folded yet.";
 
     PROJECTOR_DIRTY_DAYS: GAUGE, Projector, "almanac_projector_dirty_days" [],

@@ -1,7 +1,7 @@
 //! The endpoints, with their demands on callers.
 
 use event::{Kind, Right};
-use web::Demand;
+use web::RequiredPermission;
 
 /// The action of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,8 +166,8 @@ impl Endpoint {
     }
 
     /// Returns its demand on the caller.
-    pub fn demand(&self) -> Demand {
-        let demand = Demand::workspace(self.right);
+    pub fn demand(&self) -> RequiredPermission {
+        let demand = RequiredPermission::workspace(self.right);
         match self.does {
             // The endpoints of logged models answer a model with its metrics.
             Does::LogMetric

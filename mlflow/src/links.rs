@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use web::{Demand, Operation, Routes, openapi::ResponseBuilder};
+use web::{Operation, RequiredPermission, Routes, openapi::ResponseBuilder};
 
 use crate::door::{Door, PREFIX};
 
@@ -18,9 +18,9 @@ const PATHS: [(&str, &str); 2] =
 
 /// Adds the routes. They reveal nothing of the stored data, so they need no caller.
 pub(crate) fn add(routes: Routes<Arc<Door>>) -> Routes<Arc<Door>> {
-    PATHS
-        .into_iter()
-        .fold(routes, |routes, (path, id)| routes.add(operation(path, id), Demand::nothing(), opened))
+    PATHS.into_iter().fold(routes, |routes, (path, id)| {
+        routes.add(operation(path, id), RequiredPermission::nothing(), opened)
+    })
 }
 
 fn operation(path: &str, id: &str) -> Operation {

@@ -10,7 +10,7 @@ use catalog::{MAX_POINTS, Point, Run, RunChange, Texts, TokenQuota, WantedPoints
 use event::Id;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use web::Asker;
+use web::Requester;
 
 use crate::{
     answer::{Answer, Failure},
@@ -127,8 +127,8 @@ impl Door {
             .body(Body::from(body.to_string()))
             .map_err(|error| Failure::invalid(error.to_string()))?;
         // Only some extensions are copied: axum's own have the path of the door.
-        if let Some(asker) = asked.extensions.get::<Asker>() {
-            request.extensions_mut().insert(asker.clone());
+        if let Some(requester) = asked.extensions.get::<Requester>() {
+            request.extensions_mut().insert(requester.clone());
         }
         if let Some(quota) = asked.extensions.get::<Arc<TokenQuota>>() {
             request.extensions_mut().insert(Arc::clone(quota));

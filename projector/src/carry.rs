@@ -94,8 +94,8 @@ pub(crate) async fn carry_evaluation(
 ) -> Result<()> {
     let at = |version| At { workspace: &day.workspace, version, day: day.day };
     let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
-    let (states, splits) = head.apart(states);
-    let content = Content { applied: head.applied, rows: head.rows, states, splits };
+    let (states, slices) = head.apart(states);
+    let content = Content { applied: head.applied, rows: head.rows, states, slices };
     let key = at(new).key();
     let mut tries = Policy::of(&key).tries();
     loop {

@@ -23,7 +23,7 @@ use table::{Condition, Table, Write, unless_overtaken};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Skipped},
+    dead_letters::{self, Skipped},
     early::latest,
     evaluate::{SKIPPED, met},
     vintages::closed,
@@ -225,7 +225,7 @@ impl Judge<'_> {
             tracing::warn!(day = %self.day, rows, "this day is too large to compare live releases with others on it");
             return Ok(true);
         }
-        let skipped = dlq::skipped(self.table, version, &self.day, SKIPPED).await?;
+        let skipped = dead_letters::skipped(self.table, version, &self.day, SKIPPED).await?;
         let at_once = usize::try_from(ROWS_AT_ONCE / rows).unwrap_or(1).max(1);
         let pairs: Vec<[String; 2]> = pairs.into_iter().collect();
         for some in pairs.chunks(at_once) {

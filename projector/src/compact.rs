@@ -15,7 +15,7 @@ use std::{
 use event::{Day, Error, Id, Result, Timestamp};
 use log::{
     compacted::Compacted,
-    erased::Turn,
+    erased::ErasureEpoch,
     expired,
     key::{self, LogId},
     merged::{self, FROM, MAX_MERGED_SEGMENTS, QUIET},
@@ -112,8 +112,8 @@ impl Compactor {
         if lock(&self.settled).get(workspace) == Some(&now.day()) {
             return Ok(done);
         }
-        let turn = Turn::load(table, workspace).await?;
-        if turn.is_open || turn.is_rewriting {
+        let epoch = ErasureEpoch::load(table, workspace).await?;
+        if epoch.is_open || epoch.is_rewriting {
             return Ok(done);
         }
         let mut compacted = Compacted::load(table, workspace).await?;
@@ -123,7 +123,7 @@ impl Compactor {
             let until = now.plus_seconds(-i64::from(age) * DAY_SECONDS).day();
             // One that was looked at by a clock that was ahead is looked at again.
             from = from.max(compacted.until.get(&age).map(|known| until.min(*known)));
-            let reached = self.of_age(table, (workspace, turn), (from, until), &mut days, &mut done).await?;
+            let reached = self.of_age(table, (workspace, epoch), (from, until), &mut days, &mut done).await?;
             from = from.max(reached);
             compacted.until.extend(from.map(|from| (age, from)));
         }
@@ -139,7 +139,7 @@ impl Compactor {
     async fn of_age(
         &self,
         table: &dyn Table,
-        (workspace, turn): (&Id, Turn),
+        (workspace, epoch): (&Id, ErasureEpoch),
         (after, until): (Option<Day>, Day),
         days: &mut BTreeMap<Day, bool>,
         done: &mut Done,
@@ -162,7 +162,7 @@ impl Compactor {
                     done.is_left = true;
                     return Ok(reached);
                 }
-                None => self.day(table, (workspace, turn), log.day, done).await?,
+                None => self.day(table, (workspace, epoch), log.day, done).await?,
             };
             days.insert(log.day, is_done);
             is_whole &= is_done;
@@ -180,7 +180,7 @@ impl Compactor {
     async fn day(
         &self,
         table: &dyn Table,
-        (workspace, turn): (&Id, Turn),
+        (workspace, epoch): (&Id, ErasureEpoch),
         day: Day,
         done: &mut Done,
     ) -> Result<bool> {
@@ -191,14 +191,20 @@ impl Compactor {
         let end = range.to.clone();
         let mut is_done = true;
         while let Some((log, _)) = scan::first_within(table, range).await? {
-            is_done &= self.log(table, &log, turn, done).await?;
+            is_done &= self.log(table, &log, epoch, done).await?;
             range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
         }
         Ok(is_done)
     }
 
     /// Merges what can be of a log; whether nothing is left to do.
-    async fn log(&self, table: &dyn Table, log: &LogId, turn: Turn, done: &mut Done) -> Result<bool> {
+    async fn log(
+        &self,
+        table: &dyn Table,
+        log: &LogId,
+        epoch: ErasureEpoch,
+        done: &mut Done,
+    ) -> Result<bool> {
         let stored = stored_items(table, log).await?;
         // What was read is not the head, nor becomes it again.
         let (read_at, Some(head)) = (Instant::now(), stored.last().map(|head| head.last)) else {
@@ -224,7 +230,7 @@ impl Compactor {
         }
         let mut is_done = true;
         for run in runs(&without_held(&stored, head), head) {
-            let merged = merge(table, log, run, Some(turn)).await?;
+            let merged = merge(table, log, run, Some(epoch)).await?;
             // Also where somebody else was quicker something is left to do.
             is_done &= merged.lasts.is_empty() && !merged.is_overtaken;
             done.merged += merged.lasts.len() as u64;
@@ -295,8 +301,13 @@ struct Merged {
     after: Held,
 }
 
-/// Merges items of a log, in halves where they do not become one. Without a turn nothing is written.
-async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Option<Turn>) -> Result<Merged> {
+/// Merges items of a log, in halves where they do not become one. Without an epoch nothing is written.
+async fn merge(
+    table: &dyn Table,
+    log: &LogId,
+    run: &[Stored],
+    epoch: Option<ErasureEpoch>,
+) -> Result<Merged> {
     let mut done = Merged::default();
     let mut todo = vec![run];
     while let Some(run) = todo.pop() {
@@ -321,8 +332,8 @@ async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Option<Turn
         };
         done.before = before;
         done.after.add(std::slice::from_ref(&item));
-        let Some(turn) = turn else { continue };
-        match table.transact(vec![Write::Put(item, condition), turn.check(&log.workspace)]).await {
+        let Some(epoch) = epoch else { continue };
+        match table.transact(vec![Write::Put(item, condition), epoch.check(&log.workspace)]).await {
             Ok(()) => done.lasts.push(last.last),
             Err(error) if error.is_conflict() => done.is_overtaken = true,
             Err(error) => return Err(error),

@@ -121,7 +121,7 @@ impl Coordinator {
 
     async fn tick(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        shared.options.handover.forget_old();
+        shared.options.segment_cache.forget_old();
         self.watch_clock();
         self.show_that_it_is_there().await?;
         if Instant::now() >= self.discover_at {

@@ -48,7 +48,7 @@ const PAGE: usize = 1_000;
 
 /// Poster of bodies to webhooks: the HTTP client of a worker.
 #[async_trait]
-pub trait Courier: Debug + Send + Sync {
+pub trait WebhookSender: Debug + Send + Sync {
     /// Posts a parcel once. It need not limit the time: after [`TRY_WITHIN`] it is not waited for.
     async fn post(&self, parcel: &Parcel) -> Posted;
 }
@@ -89,11 +89,11 @@ type Receiver = (Id, String);
 pub async fn deliver(
     table: &dyn Table,
     catalog: &Catalog,
-    courier: &dyn Courier,
+    sender: &dyn WebhookSender,
     clock: &Clock,
 ) -> Result<Outcome> {
     let due = due(table, clock.now(), &BTreeSet::new()).await?;
-    let round = &Round { table, catalog, courier, clock };
+    let round = &Round { table, catalog, sender, clock };
     let served = stream::iter(due).map(async |(receiver, keys)| round.serve(&receiver, &keys).await);
     let served: Vec<_> = served.buffer_unordered(RECEIVERS_AT_ONCE).collect().await;
     let mut outcome = Outcome::default();
@@ -141,7 +141,7 @@ async fn due(
 struct Round<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
-    courier: &'a dyn Courier,
+    sender: &'a dyn WebhookSender,
     clock: &'a Clock,
 }
 
@@ -214,7 +214,7 @@ impl Round<'_> {
             at: self.clock.now(),
             body: delivery.body.clone().unwrap_or_default(),
         };
-        let posted = timeout(TRY_WITHIN, self.courier.post(&parcel)).await;
+        let posted = timeout(TRY_WITHIN, self.sender.post(&parcel)).await;
         posted.unwrap_or_else(|_| Posted::Down(format!("no answer within {} s", TRY_WITHIN.as_secs())))
     }
 }
@@ -242,7 +242,7 @@ fn report(workspace: &Id, delivery: &Delivery, outcome: &mut Outcome) {
 /// Posts forever, in the one worker that sweeps periodically. Each receiver has a task of its own, so none delays another, nor
 /// anything else.
 pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
-    let Some(courier) = &shared.options.courier else { return std::future::pending().await };
+    let Some(sender) = &shared.options.sender else { return std::future::pending().await };
     let mut look = interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut tasks, mut busy) = (JoinSet::<(Receiver, Result<Outcome>)>::new(), BTreeSet::new());
@@ -272,10 +272,10 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
         };
         for (receiver, keys) in due.into_iter().take(RECEIVERS_AT_ONCE.saturating_sub(busy.len())) {
             busy.insert(receiver.clone());
-            let (shared, courier) = (Arc::clone(shared), Arc::clone(courier));
+            let (shared, sender) = (Arc::clone(shared), Arc::clone(sender));
             tasks.spawn(async move {
                 let (catalog, clock) = (&shared.catalog, &shared.options.clock);
-                let round = Round { table: &*shared.table, catalog, courier: &*courier, clock };
+                let round = Round { table: &*shared.table, catalog, sender: &*sender, clock };
                 let served = caught::whole(round.serve(&receiver, &keys)).await;
                 (receiver, served)
             });

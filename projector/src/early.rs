@@ -17,13 +17,13 @@ use catalog::{Delivery, Posting};
 use event::{Day, Id, Kind, Result, Timestamp};
 use fold::maturity::AGES;
 use log::{
-    active, erased::Turn, expired, key, projection::Applied, rollup_vintage, scan, unmatched, vintage,
+    active, erased::ErasureEpoch, expired, key, projection::Applied, rollup_vintage, scan, unmatched, vintage,
 };
 use table::{Condition, Query, Table, query_all, unless_overtaken};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Refused, Skipped},
+    dead_letters::{self, Refused, Skipped},
     evaluate::{SKIPPED, judged},
     verify::is_of_then,
     vintages::{JUDGED, arrivals},
@@ -51,8 +51,8 @@ pub(crate) async fn take_back(
     days: impl IntoIterator<Item = Day>,
     now: Timestamp,
 ) -> Result<Option<BTreeSet<Day>>> {
-    let turn = Turn::load(table, workspace).await?;
-    if turn.is_open {
+    let epoch = ErasureEpoch::load(table, workspace).await?;
+    if epoch.is_open {
         return Ok(None);
     }
     let version = active::load(table, workspace).await?.version;
@@ -63,7 +63,7 @@ pub(crate) async fn take_back(
             taken.insert(day);
         }
     }
-    let waiting = early.outcomes(turn).await?;
+    let waiting = early.outcomes(epoch).await?;
     let posted = early.posted().await?;
     if !taken.is_empty() || waiting + posted > 0 {
         let days = taken.len();
@@ -98,11 +98,11 @@ impl Early<'_> {
         let evaluations = evaluations.into_iter().flatten();
         let evaluations =
             evaluations.map(|(hours, vintage)| (hours, judged(&vintage.applied), vintage.left_out));
-        let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
+        let skipped = dead_letters::skipped(table, version, &day, SKIPPED).await?;
         let of_evaluations = self.first(&day, (JUDGED, &skipped), evaluations).await?;
         let rollups = rollups.into_iter().flatten();
         let rollups = rollups.map(|(hours, vintage)| (hours, vintage.applied, vintage.left_out));
-        let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
+        let skipped = dead_letters::skipped(table, version, &day, Refused::ALL).await?;
         let of_rollups = self.first(&day, (&Kind::STORED, &skipped), rollups).await?;
         if let Some(from) = of_evaluations {
             vintage::take_back(table, workspace, day.day, from).await?;
@@ -137,7 +137,7 @@ impl Early<'_> {
     }
 
     /// Makes outcomes wait again that have not waited for as long as they may. Returns the number of decisions.
-    async fn outcomes(&self, turn: Turn) -> Result<u64> {
+    async fn outcomes(&self, epoch: ErasureEpoch) -> Result<u64> {
         let Self { table, workspace, latest, now } = *self;
         let waits = unmatched::WAITS_DAYS * DAY_SECONDS;
         let mut again = 0;
@@ -156,7 +156,7 @@ impl Early<'_> {
             let arrived_at =
                 arrived_at.filter(|at| !decision.expired.is_empty() && at.plus_seconds(waits) > latest);
             if is_ahead || arrived_at.is_some() {
-                let taken = unmatched::take_back(table, turn, (&id, &decision), (now, arrived_at)).await?;
+                let taken = unmatched::take_back(table, epoch, (&id, &decision), (now, arrived_at)).await?;
                 again += u64::from(taken && arrived_at.is_some());
             }
         }

@@ -4,9 +4,9 @@
 //! off anywhere and carried out further by anybody:
 //! 1. *Waiting*: no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
 //! 2. *Looking*: all segments are read, and the days are noted that have one of the keys (`segments::look`). Now the lanes are known, and
-//!    surrogates are drawn.
+//!    pseudonyms are drawn.
 //! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`segments::rewrite`). A transaction holds segments and how far the
-//!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
+//!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::ErasureEpoch`]).
 //! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
 //!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Rollups at
 //!    ages of their days are made again, and where values went as well, evaluations at ages (`vintage.rs`).
@@ -170,7 +170,7 @@ impl Carrying<'_> {
             }
             Box::pin(vintage::rollups_again(self.table, workspace, days)).await?;
         }
-        erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
+        erasure.pseudonyms = std::mem::take(&mut erasure.keys).into_values().collect();
         erasure.touched.clear();
         erasure.phase = ErasurePhase::Clearing;
         self.catalog.turn_erasure(&mut erasure, false).await.map(drop)

@@ -12,7 +12,7 @@ use fold::{
     paired::Meeting,
 };
 use log::{
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated::{self, At, Content, Head, OfGone},
     expired,
     projection::Applied,
@@ -23,7 +23,7 @@ use table::{Policy, Table, unless_overtaken};
 
 use crate::{
     WorkspaceDay, caught,
-    dlq::{self, Refused, Skipped, Stopped},
+    dead_letters::{self, Refused, Skipped, Stopped},
 };
 
 /// What is skipped of an evaluation.
@@ -92,7 +92,7 @@ pub async fn evaluate(
         tries.next().await?;
         effort.retries = tries.retries();
         // Before any event is read.
-        let turn = Turn::free(table, &day.workspace).await?;
+        let epoch = ErasureEpoch::free(table, &day.workspace).await?;
         let stored = evaluated::head(table, at).await?;
         // Read after what is stored, so it knows at least what that knew.
         let definitions = Definitions::load(table, &day.workspace).await?;
@@ -108,16 +108,16 @@ pub async fn evaluate(
             *wanted = (*wanted).max(*seq);
         }
         if let Some(states) = unchanged(table, at, &stored, &wanted, &definitions).await? {
-            let (states, splits) = stored.apart(states);
-            let new = Content { applied: wanted, rows: stored.rows, states, splits };
-            let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(turn)).await;
+            let (states, slices) = stored.apart(states);
+            let new = Content { applied: wanted, rows: stored.rows, states, slices };
+            let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(epoch)).await;
             match unless_overtaken(written)? {
                 Some(()) => return Ok(effort),
                 None => continue,
             }
         }
         let by = definitions.covered(&wanted).of(day.day);
-        let skipped = dlq::skipped(table, version, day, SKIPPED).await?;
+        let skipped = dead_letters::skipped(table, version, day, SKIPPED).await?;
         let (evaluation, rows) = match compute(table, day, &wanted, &by, &skipped).await {
             Ok(Ok(computed)) => computed,
             Ok(Err(stopped)) => return Ok(Effort { stopped: vec![stopped], ..effort }),
@@ -125,11 +125,11 @@ pub async fn evaluate(
             Err(error) => return Err(error),
         };
         effort.rows += rows;
-        let (states, splits) = evaluation.to_texts(evaluated::state_bytes(table.item_bytes()));
-        let new = Content { applied: wanted.clone(), rows: Some(rows), states, splits };
-        let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(turn)).await;
+        let (states, slices) = evaluation.to_texts(evaluated::state_bytes(table.item_bytes()));
+        let new = Content { applied: wanted.clone(), rows: Some(rows), states, slices };
+        let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(epoch)).await;
         if unless_overtaken(written)?.is_some() {
-            dlq::clear(table, version, day, Refused::Evaluation, &wanted).await?;
+            dead_letters::clear(table, version, day, Refused::Evaluation, &wanted).await?;
             return Ok(effort);
         }
     }

@@ -2,12 +2,12 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use event::{Columns, Kind, Result, lane::Place};
+use event::{Columns, Kind, Result, lane::LogPosition};
 use log::{
     erased,
-    handover::{Handed, Handover},
     key::LogId,
     scan,
+    segment_cache::{CachedSegment, SegmentCache},
     segment_item::Segment,
 };
 use table::Table;
@@ -17,16 +17,16 @@ use crate::WorkspaceDay;
 /// Reader of logs.
 pub(crate) struct Events<'a> {
     table: &'a dyn Table,
-    /// Handover to take events from, and the number of erased keys in the workspace.
-    handed: Option<(&'a Handover, u64)>,
+    /// SegmentCache to take events from, and the number of erased keys in the workspace.
+    handed: Option<(&'a SegmentCache, u64)>,
 }
 
 /// Segment to fold.
 pub(crate) enum Found {
     /// Read from the table.
     Stored(Box<Segment>),
-    /// Handed over.
-    Handed(Kind, Arc<Handed>),
+    /// CachedSegment over.
+    CachedSegment(Kind, Arc<CachedSegment>),
 }
 
 /// Consecutive segments of a log.
@@ -50,12 +50,12 @@ impl<'a> Events<'a> {
     /// Errors of the table, and `Corrupt`.
     pub(crate) async fn handed(
         table: &'a dyn Table,
-        handover: &'a Handover,
+        segment_cache: &'a SegmentCache,
         day: &WorkspaceDay,
         logs: &BTreeSet<LogId>,
     ) -> Result<Self> {
-        let handed = match logs.iter().any(|log| handover.has(log)) {
-            true => Some((handover, erased::count(table, &day.workspace).await?)),
+        let handed = match logs.iter().any(|log| segment_cache.has(log)) {
+            true => Some((segment_cache, erased::count(table, &day.workspace).await?)),
             false => None,
         };
         Ok(Self { table, handed })
@@ -71,17 +71,17 @@ impl<'a> Events<'a> {
     /// # Errors
     /// Errors of [`scan::grown`].
     pub(crate) async fn grown(&self, log: &LogId, first: u64, last: u64) -> Result<Run> {
-        if let Some((handover, erased)) = self.handed {
-            let taken = handover.take(log, (first, last), erased);
+        if let Some((segment_cache, erased)) = self.handed {
+            let taken = segment_cache.take(log, (first, last), erased);
             if !taken.is_empty() {
                 // Behind the handed over segments the log may go on, here or in the table.
-                let found = |handed| Found::Handed(log.kind, handed);
+                let found = |handed| Found::CachedSegment(log.kind, handed);
                 return Ok(Run { segments: taken.into_iter().map(found).collect(), has_more: true });
             }
         }
         let segments = scan::grown(self.table, log, first, last).await?;
-        if let Some((handover, _)) = self.handed {
-            handover.missed(segments.len());
+        if let Some((segment_cache, _)) = self.handed {
+            segment_cache.missed(segments.len());
         }
         let has_more = segments.len() as u64 == (last + 1).saturating_sub(first);
         Ok(Run { segments: segments.into_iter().map(Box::new).map(Found::Stored).collect(), has_more })
@@ -90,10 +90,10 @@ impl<'a> Events<'a> {
 
 impl Found {
     /// Place among the segments of its day and kind.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> LogPosition {
         match self {
             Self::Stored(segment) => segment.place(),
-            Self::Handed(_, handed) => handed.place,
+            Self::CachedSegment(_, handed) => handed.place,
         }
     }
 
@@ -101,7 +101,7 @@ impl Found {
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Stored(segment) => segment.log.kind,
-            Self::Handed(kind, _) => *kind,
+            Self::CachedSegment(kind, _) => *kind,
         }
     }
 
@@ -109,15 +109,15 @@ impl Found {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Stored(segment) => segment.rows,
-            Self::Handed(_, handed) => handed.columns.rows,
+            Self::CachedSegment(_, handed) => handed.columns.rows,
         }
     }
 
-    /// Number of its events whose keys were erased. Handed over events have none.
+    /// Number of its events whose keys were erased. CachedSegment over events have none.
     pub(crate) fn erased(&self) -> u64 {
         match self {
             Self::Stored(segment) => segment.erased,
-            Self::Handed(..) => 0,
+            Self::CachedSegment(..) => 0,
         }
     }
 
@@ -125,7 +125,7 @@ impl Found {
     pub(crate) fn packed_bytes(&self) -> usize {
         match self {
             Self::Stored(segment) => segment.data.len(),
-            Self::Handed(..) => 0,
+            Self::CachedSegment(..) => 0,
         }
     }
 
@@ -136,7 +136,7 @@ impl Found {
     pub(crate) fn columns(&self, wanted: impl Fn(&str) -> bool) -> Result<Cow<'_, Columns>> {
         match self {
             Self::Stored(segment) => segment.unpack(wanted).map(Cow::Owned),
-            Self::Handed(_, handed) => {
+            Self::CachedSegment(_, handed) => {
                 handed.columns.columns.iter().for_each(|column| _ = wanted(&column.name));
                 Ok(Cow::Borrowed(&*handed.columns))
             }
@@ -156,7 +156,7 @@ mod tests {
     async fn fold_covers_handed_over_and_later_stored_segments() {
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
-        let handover = Handover::of(1 << 20);
+        let segment_cache = SegmentCache::of(1 << 20);
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let day = WorkspaceDay { workspace: workspace.clone(), day: "2013-06-01".parse().unwrap() };
         let log = LogId { workspace, day: day.day, kind: Kind::Predictions, lane: 0 };
@@ -172,7 +172,7 @@ mod tests {
                     Segment::pack(log.clone(), seq, Timestamp::default(), Vec::new(), &columns).unwrap();
                 table.put(segment.to_item(), Condition::Absent).await.unwrap();
                 if is_handed {
-                    handover.give(&segment, &columns, 0);
+                    segment_cache.give(&segment, &columns, 0);
                 }
             }
         };
@@ -183,13 +183,13 @@ mod tests {
             append(last + 1..=last + handed, true).await;
             append(last + handed + 1..=last + handed + stored, false).await;
             last += handed + stored;
-            let done = project_handed(&table, &handover, 1, &day, &logs).await.unwrap();
+            let done = project_handed(&table, &segment_cache, 1, &day, &logs).await.unwrap();
             assert_eq!(
                 done.applied.get(&log.name()),
                 Some(&last),
                 "{handed} handed over, {stored} behind them"
             );
-            assert!(!handover.has(&log));
+            assert!(!segment_cache.has(&log));
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     WorkspaceDay, caught,
     day::Taken,
-    dlq::{self, Refused},
+    dead_letters::{self, Refused},
     evaluate::{self, Effort},
     features,
     lock::lock,
@@ -133,8 +133,8 @@ impl Shared {
         let table = &*self.table;
         // Read each time: after a rebuild, later events belong to the new version.
         let version = active::load(table, &day.workspace).await?.version;
-        let handover = &self.options.handover;
-        let projection = project::project_handed(table, handover, version, day, &dirty.logs).await?;
+        let segment_cache = &self.options.segment_cache;
+        let projection = project::project_handed(table, segment_cache, version, day, &dirty.logs).await?;
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
         }
@@ -144,7 +144,7 @@ impl Shared {
         let has_letters = lock(&self.stopped).get(&day.workspace).is_some_and(|count| *count > 0);
         if has_letters && projection.segments > 0 {
             // Bytes of a segment may have been restored. A sweep finds those that another worker folds.
-            dlq::clear(table, version, day, Refused::Rollup, &projection.applied).await?;
+            dead_letters::clear(table, version, day, Refused::Rollup, &projection.applied).await?;
         }
         // Done also for a day folded before: its worker may have died before it did the rest.
         if dirty.logs.iter().any(|log| log.kind == Kind::Releases) {

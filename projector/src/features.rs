@@ -16,7 +16,7 @@ use table::{Policy, Table, unless_overtaken};
 use crate::{
     WorkspaceDay,
     day::DayFold,
-    dlq::{self, LeftOut, Refused, Stopped},
+    dead_letters::{self, LeftOut, Refused, Stopped},
     evaluate::{Effort, covers},
     events::Events,
     project::fold_from,
@@ -104,7 +104,7 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
             table.put(item, condition).await
         };
         if unless_overtaken(written.await)?.is_some() {
-            dlq::clear(table, version, day, Refused::Features, &applied).await?;
+            dead_letters::clear(table, version, day, Refused::Features, &applied).await?;
             return Ok(effort);
         }
     }

@@ -1,4 +1,4 @@
-//! What all dead letters have in common: those of segments ([`crate::dlq`]), of days ([`crate::unwritten`]) and of
+//! What all dead letters have in common: those of segments ([`crate::dead_letters`]), of days ([`crate::unwritten`]) and of
 //! workspaces ([`crate::undone`]).
 
 use event::{Result, Timestamp};

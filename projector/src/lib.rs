@@ -5,7 +5,7 @@
 //! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
-//! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
+//! change announced, [`dead_letters`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
 //! served, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`vintages`] keeps evaluations as they stood at some ages,
 //! [`unmatched`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`erase`] takes keys out of events, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
@@ -47,9 +47,9 @@ mod coordinator;
 pub mod counters;
 mod counting;
 mod day;
+pub mod dead_letters;
 pub mod deliver;
 pub mod digest;
-pub mod dlq;
 mod early;
 pub mod erase;
 pub mod evaluate;

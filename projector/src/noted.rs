@@ -9,7 +9,7 @@ use log::{
 
 use crate::{
     WorkspaceDay, caught,
-    dlq::{self, DeadLetter, LetterState, Refused, Stopped},
+    dead_letters::{self, DeadLetter, LetterState, Refused, Stopped},
     lock::lock,
     retry::{self, Retried},
     shared::{Shared, add},
@@ -73,7 +73,7 @@ impl Shared {
     /// Errors of the table.
     pub(crate) async fn note(&self, version: u32, stopped: &Stopped, refused: Refused) -> Result<()> {
         let letter = DeadLetter::new(version, stopped.clone(), refused, self.now());
-        if dlq::record(&*self.table, &letter).await? {
+        if dead_letters::record(&*self.table, &letter).await? {
             add(&self.stats.dead_letters, 1);
             tracing::error!(
                 workspace = %letter.log.workspace,
@@ -128,7 +128,9 @@ impl Shared {
 
     /// Counts the dead letters of a workspace that stop something, and deletes those that do so no more.
     pub(crate) async fn count_letters(&self, workspace: &Id) -> Result<()> {
-        let holding = async { dlq::unsettled(&*self.table, dlq::list(&*self.table, workspace).await?).await };
+        let holding = async {
+            dead_letters::unsettled(&*self.table, dead_letters::list(&*self.table, workspace).await?).await
+        };
         let letters = match holding.await {
             Err(error) if !error.may_pass() => {
                 tracing::error!(%workspace, %error, "its dead letters cannot be counted");

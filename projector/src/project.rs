@@ -6,17 +6,17 @@ use catalog::{Defined, Noted, ReleaseChange, record, record_definitions, record_
 use event::{ErrorKind, Id, Kind, Result};
 use fold::{Delta, LogSegment, Rollup, rollup::Folding};
 use log::{
-    handover::Handover,
     key::{self, LogId, OfDay},
     projection::{Applied, Projected},
     scan,
+    segment_cache::SegmentCache,
 };
 use table::{Policy, Table, unless_overtaken};
 
 use crate::{
     WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
-    dlq::{LeftOut, Skipped, Stopped, is_skipped},
+    dead_letters::{LeftOut, Skipped, Stopped, is_skipped},
     events::{Events, Found},
     features,
     unwritten::{self, Unwritten},
@@ -78,7 +78,7 @@ pub async fn project(
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
-    project_handed(table, &Handover::default(), version, day, dirty).await
+    project_handed(table, &SegmentCache::default(), version, day, dirty).await
 }
 
 /// The same, which takes what was handed over in this process instead of reading it.
@@ -87,7 +87,7 @@ pub async fn project(
 /// As [`project`].
 pub async fn project_handed(
     table: &dyn Table,
-    handover: &Handover,
+    segment_cache: &SegmentCache,
     version: u32,
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
@@ -102,7 +102,7 @@ pub async fn project_handed(
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
-        let events = Events::handed(table, handover, day, &logs).await?;
+        let events = Events::handed(table, segment_cache, day, &logs).await?;
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
             let known = applied.get(&log.name()).copied().unwrap_or(0);
@@ -121,7 +121,7 @@ pub async fn project_handed(
                 None => continue,
             },
         };
-        settle(handover, day, &applied);
+        settle(segment_cache, day, &applied);
         let has_features = fold.has_features || features::is_begun(table, version, day).await?;
         let (rollup, taken) = (fold.rollup, fold.taken);
         let retries = tries.retries();
@@ -140,10 +140,10 @@ pub async fn project_handed(
 }
 
 /// Forgets what was handed over of a day and is folded.
-fn settle(handover: &Handover, day: &WorkspaceDay, applied: &Applied) {
+fn settle(segment_cache: &SegmentCache, day: &WorkspaceDay, applied: &Applied) {
     for (name, last) in applied {
         if let Some(log) = scan::log_named(&day.workspace, day.day, name) {
-            handover.settle(&log, *last);
+            segment_cache.settle(&log, *last);
         }
     }
 }

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     carry::carry_over,
-    dlq::{self, DeadLetter, LetterState, Refused, Stopped},
+    dead_letters::{self, DeadLetter, LetterState, Refused, Stopped},
     evaluate::evaluate,
     features::sketch,
     key_filters::make_day,
@@ -259,16 +259,16 @@ impl Rebuild<'_> {
         let mut goes_on = false;
         for stopped in stopped {
             let active = active::load(self.table, self.workspace).await?.version;
-            let before = dlq::find_version(self.table, active, &stopped.log, stopped.seq).await?;
+            let before = dead_letters::find_version(self.table, active, &stopped.log, stopped.seq).await?;
             let letter = DeadLetter::new(version, stopped, refused, self.pace.clock.now());
-            dlq::record(self.table, &letter).await?;
+            dead_letters::record(self.table, &letter).await?;
             let is_skipped = |before: DeadLetter| {
                 before.version != version
                     && before.state == LetterState::Skipped
                     && before.refused.reaches(refused)
             };
             if before.is_some_and(is_skipped) {
-                dlq::skip(self.table, &letter).await?;
+                dead_letters::skip(self.table, &letter).await?;
                 goes_on = true;
             }
         }
@@ -277,7 +277,7 @@ impl Rebuild<'_> {
 
     /// Letters of a version that stop something.
     async fn stopping(&self, version: u32) -> Result<Vec<DeadLetter>> {
-        let mut letters = dlq::list_version(self.table, version, self.workspace).await?;
+        let mut letters = dead_letters::list_version(self.table, version, self.workspace).await?;
         letters.retain(|letter| letter.state == LetterState::Stopped);
         Ok(letters)
     }
@@ -285,7 +285,7 @@ impl Rebuild<'_> {
     async fn note_stopped(&mut self, version: u32, day: &WorkspaceDay) -> Result<()> {
         let mut letters = self.stopping(version).await?;
         letters.retain(|letter| letter.log.day == day.day);
-        for letter in dlq::unsettled(self.table, letters).await? {
+        for letter in dead_letters::unsettled(self.table, letters).await? {
             match letter.refused {
                 Refused::Rollup => _ = self.stopped.insert(letter.log),
                 Refused::Evaluation => _ = self.unevaluated.insert(day.clone()),
@@ -308,10 +308,10 @@ impl Rebuild<'_> {
     async fn delete_old(&mut self, found: Active) -> Result<()> {
         let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
         for version in first..found.version {
-            // The heads are deleted before the rows of splits, so that no reader finds a head without its rows.
+            // The heads are deleted before the slices, so that no reader finds a head without its rows.
             for range in [
                 key::all_projections(self.workspace, version),
-                key::all_splits(self.workspace, version),
+                key::all_slices(self.workspace, version),
                 key::all_features(self.workspace, version),
                 key::all_key_filters(self.workspace, version),
                 key::dead_letters(self.workspace, version),

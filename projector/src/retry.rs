@@ -13,8 +13,9 @@ use log::{
 use table::Table;
 
 use crate::{
-    WorkspaceDay, alert, caught, challenges, digest,
-    dlq::{self, DeadLetter, Refused, Stopped},
+    WorkspaceDay, alert, caught, challenges,
+    dead_letters::{self, DeadLetter, Refused, Stopped},
+    digest,
     evaluate::{self, Effort},
     expire::expire,
     features, key_filters,
@@ -59,7 +60,7 @@ pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> 
         letter.delete(&Audited::over(table)).await?;
     }
     let Some((refused, reason)) = still else { return Ok(Retried::Done) };
-    dlq::record(table, &DeadLetter { refused, reason: reason.clone(), ..letter.clone() }).await?;
+    dead_letters::record(table, &DeadLetter { refused, reason: reason.clone(), ..letter.clone() }).await?;
     Ok(Retried::Refused(reason))
 }
 
@@ -101,7 +102,7 @@ async fn still_unrecorded(
     day: &WorkspaceDay,
     applied: &Applied,
 ) -> Result<Option<String>> {
-    let skipped = dlq::skipped(table, version, day, Refused::ALL).await?;
+    let skipped = dead_letters::skipped(table, version, day, Refused::ALL).await?;
     let left = record_releases(table, day, &Applied::new(), applied, &skipped).await?;
     Ok(left.into_iter().next().map(|stopped| stopped.reason))
 }

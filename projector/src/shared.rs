@@ -13,8 +13,8 @@ use std::{
 use catalog::Catalog;
 use event::{Clock, Error, Id};
 use log::{
-    handover::Handover,
     key::{OfDay, OfWorkspace},
+    segment_cache::SegmentCache,
 };
 use table::Table;
 use tokio::{sync::Notify, time::Instant};
@@ -23,7 +23,7 @@ use crate::{
     WorkspaceDay,
     alert::FiringRule,
     compact::Compactor,
-    deliver::Courier,
+    deliver::WebhookSender,
     following::Following,
     lease::SWEEP,
     lock::lock,
@@ -48,11 +48,11 @@ pub struct Options {
     /// How often all logs are compared with what is folded, by one worker of all.
     pub sweep_every: Duration,
     /// Posts what crossed to webhooks; without one it waits.
-    pub courier: Option<Arc<dyn Courier>>,
+    pub sender: Option<Arc<dyn WebhookSender>>,
     /// Appends outcomes whose predictions were found; without one they wait.
     pub append: Option<Arc<dyn Append>>,
     /// What ingest hands over in this process.
-    pub handover: Handover,
+    pub segment_cache: SegmentCache,
     /// Whether small segments of days that are over are merged.
     pub compacts: bool,
     /// How long a day that has grown by less than one in [`SMALL`](crate::SMALL) of its segments rests at least between
@@ -68,9 +68,9 @@ impl Options {
             clock,
             period: Duration::from_secs(2),
             sweep_every: Duration::from_secs(15 * 60),
-            courier: None,
+            sender: None,
             append: None,
-            handover: Handover::default(),
+            segment_cache: SegmentCache::default(),
             compacts: true,
             rest: Duration::ZERO,
         }
@@ -84,8 +84,8 @@ impl Options {
 
     /// The same, and what ingest hands over is not read.
     #[must_use]
-    pub fn taking(self, handover: Handover) -> Self {
-        Self { handover, ..self }
+    pub fn taking(self, segment_cache: SegmentCache) -> Self {
+        Self { segment_cache, ..self }
     }
 
     /// The same, and small segments are merged, or not.
@@ -102,8 +102,8 @@ impl Options {
 
     /// The same, and what crossed is posted to webhooks.
     #[must_use]
-    pub fn posting_by(self, courier: Option<Arc<dyn Courier>>) -> Self {
-        Self { courier, ..self }
+    pub fn posting_by(self, sender: Option<Arc<dyn WebhookSender>>) -> Self {
+        Self { sender, ..self }
     }
 }
 

@@ -16,7 +16,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    dlq::{self, DeadLetter, LetterState},
+    dead_letters::{self, DeadLetter, LetterState},
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
     sweep::{Behind, sweep_version},
@@ -102,7 +102,7 @@ async fn workspace_status(
 ) -> Result<WorkspaceStatus> {
     let found = active::load(table, workspace).await?;
     let behind = sweep_version(table, found.version, workspace).await?;
-    let letters = dlq::list_of(table, found, workspace).await?;
+    let letters = dead_letters::list_of(table, found, workspace).await?;
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();

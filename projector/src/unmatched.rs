@@ -23,7 +23,7 @@ use event::{Columns, Day, ErrorKind, Id, Kind, Result, Timestamp};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use log::{
     active,
-    erased::Turn,
+    erased::ErasureEpoch,
     key::{DecisionId, LogId, UnmatchedSegment},
     projection::Applied,
     scan,
@@ -121,8 +121,8 @@ pub(crate) async fn resolve_within(
     (now, expires): (Timestamp, bool),
 ) -> Result<Resolved> {
     // A decision uses either the original events or those without their keys, with filters of the same keys, and no mixture.
-    let turn = Turn::load(table, workspace).await?;
-    if turn.is_open {
+    let epoch = ErasureEpoch::load(table, workspace).await?;
+    if epoch.is_open {
         return Ok(Resolved::default());
     }
     let version = active::load(table, workspace).await?.version;
@@ -134,7 +134,7 @@ pub(crate) async fn resolve_within(
     if some.is_empty() || !takes_events(catalog, workspace).await? {
         return Ok(resolved);
     }
-    let round = Round::begin(table, catalog, append, (workspace, version), turn, (now, expires)).await?;
+    let round = Round::begin(table, catalog, append, (workspace, version), epoch, (now, expires)).await?;
     let mut corrupt = None;
     loop {
         match round.resolve(some, &mut resolved).await {

@@ -12,7 +12,7 @@ use event::{Day, Error, ErrorKind, Id, Kind, Result};
 use fold::{Evaluation, rollup::Folding};
 use log::{
     active,
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated::{self, At},
     expired,
     key::Counted,
@@ -31,7 +31,7 @@ pub(crate) use vintage::is_of_then;
 use crate::{
     WorkspaceDay, counters,
     day::{DayFold, PartFold, stored_parts},
-    dlq::{self, LeftOut, Refused},
+    dead_letters::{self, LeftOut, Refused},
     evaluate::{self, compute, covers, judged, wanted},
     events::Events,
     features,
@@ -185,7 +185,7 @@ impl DayCheck<'_> {
     }
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
-        if Turn::load(self.table, &self.day.workspace).await?.is_open {
+        if ErasureEpoch::load(self.table, &self.day.workspace).await?.is_open {
             // What is folded is still of events with their keys, until it is folded again.
             self.report.behind += 1;
             return Ok(());
@@ -224,7 +224,7 @@ impl DayCheck<'_> {
 
     /// Every segment is there, can be read, and holds as many events as it says.
     async fn logs(&mut self, heads: &[LogHead]) -> Result<()> {
-        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        let skipped = dead_letters::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         for head in heads {
             let left_out = |seq: u64| skipped.contains(&(head.log.name(), seq));
             let mut next = 1;
@@ -353,7 +353,7 @@ impl DayCheck<'_> {
         // By the definitions that it says it knew; that there are others by now is no fault.
         let definitions = catalog.definitions(&self.day.workspace).await?;
         let by = definitions.covered(&stored.applied).of(self.day.day);
-        let skipped = dlq::skipped(self.table, self.version, self.day, evaluate::SKIPPED).await?;
+        let skipped = dead_letters::skipped(self.table, self.version, self.day, evaluate::SKIPPED).await?;
         let told = Evaluation::from_states(&states);
         let told = told.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
         match compute(self.table, self.day, &stored.applied, &by, &skipped).await? {

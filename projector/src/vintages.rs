@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use event::{Day, ErrorKind, Id, Kind, Result, Timestamp};
 use fold::maturity::{AGES, Age};
 use log::{
-    erased::Turn,
+    erased::ErasureEpoch,
     expired, key, rollup_vintage,
     scan::{self, LogHead},
     segment_item::CLOSED_AFTER_SECONDS,
@@ -24,7 +24,7 @@ use table::Table;
 
 use crate::{
     WorkspaceDay,
-    dlq::Skipped,
+    dead_letters::Skipped,
     early::{latest, take_back},
     evaluate::segments_of,
 };
@@ -220,19 +220,21 @@ pub(crate) enum Span {
     All,
 }
 
-/// What was made in a turn, unless that is over, or the events were deleted while they were read.
+/// What was made in an epoch, unless that is over, or the events were deleted while they were read.
 ///
 /// # Errors
 /// Those of the making, and of the table.
 pub(crate) async fn settled(
     table: &dyn Table,
     day: &WorkspaceDay,
-    turn: Turn,
+    epoch: ErasureEpoch,
     made: Result<Made>,
 ) -> Result<Made> {
     match made {
         // What was refused for that is made later.
-        Ok(made) if Turn::load(table, &day.workspace).await? != turn => Ok(Made { waiting: 1, ..made }),
+        Ok(made) if ErasureEpoch::load(table, &day.workspace).await? != epoch => {
+            Ok(Made { waiting: 1, ..made })
+        }
         // Its events were deleted while they were read.
         Err(error)
             if error.kind() == ErrorKind::Incomplete

@@ -187,7 +187,7 @@ mod tests {
         let (instead, outcomes) = (instead.join(","), judged + 2);
         let bins = [r#"{"n":0,"sum":0.0,"positives":0}"#; 10].join(",");
         let state = format!(
-            r#"{{"v":1,"splits":{{}},"outcomes":{outcomes},"orphaned":2,"releases":{{"v1":{{
+            r#"{{"v":1,"slices":{{}},"outcomes":{outcomes},"orphaned":2,"releases":{{"v1":{{
                 "predictions":{judged},"repeated":0,"labelled":{judged},"mean_score":null,"measures":{{"binary":{{
                     "positive":"{positive}","threshold":0.5,"instead":[{instead}],"judged":{judged},"positives":{positives},
                     "confusion":{{"tp":0,"fp":0,"tn":0,"fn":0}},

@@ -2,7 +2,7 @@
 
 use event::{Error, Kind, Result, fields::TAG_PREFIX};
 
-use crate::what::What;
+use crate::dataset::Dataset;
 
 /// The breakdown of rollups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,10 +19,10 @@ pub enum By {
 }
 
 impl By {
-    pub(crate) fn parse(what: What, word: Option<&str>) -> Result<Self> {
+    pub(crate) fn parse(what: Dataset, word: Option<&str>) -> Result<Self> {
         let Some(word) = word else { return Ok(Self::default()) };
         // See `Breakdown`.
-        if what != What::Rollups {
+        if what != Dataset::Rollups {
             return Ok(Self::default());
         }
         // Names in the breakdown never have a comma.
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn rollups_are_by_one_column() {
-        let by = |word| By::parse(What::Rollups, Some(word));
+        let by = |word| By::parse(Dataset::Rollups, Some(word));
         assert_eq!(by("tag.carrier").unwrap(), By::Tag("tag.carrier".to_owned()));
         assert_eq!(by("feature.age").unwrap(), By::Feature(Some("age".to_owned())));
         for several in ["tag.carrier,tag.origin", "release,metric", "feature.age,feature.age"] {
@@ -62,6 +62,6 @@ mod tests {
             assert!(error.contains("by one column alone") && error.contains(several), "{error}");
         }
         // Evaluations are broken down by several columns, which `Breakdown` parses.
-        assert_eq!(By::parse(What::Evaluations, Some("tag.a,tag.b")).unwrap(), By::Release);
+        assert_eq!(By::parse(Dataset::Evaluations, Some("tag.a,tag.b")).unwrap(), By::Release);
     }
 }

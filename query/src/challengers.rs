@@ -14,7 +14,7 @@ use crate::{
     evaluations::{Way, evaluate_part},
     head_to_head::{self, Compared},
     read::Reading,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
     series::{Row, series},
     work,
 };
@@ -36,16 +36,16 @@ pub struct Challenge {
 }
 
 /// Parses the model and the environment; `None` for anything but challengers.
-pub(crate) fn challenge_of(what: What, words: &Words<'_>) -> Result<Option<Challenge>> {
+pub(crate) fn challenge_of(what: Dataset, words: &Params<'_>) -> Result<Option<Challenge>> {
     match (what, words.model) {
-        (What::Challengers, Some(model)) => {
+        (Dataset::Challengers, Some(model)) => {
             let environment = words.environment.unwrap_or(PRODUCTION);
             let wrong = |name: &str, error| Error::invalid(format!("{name}: {error}"));
             id::check_name(model).map_err(|error| wrong(MODEL, error))?;
             id::check_name(environment).map_err(|error| wrong(ENVIRONMENT, error))?;
             Ok(Some(Challenge { model: model.to_owned(), environment: environment.to_owned() }))
         }
-        (What::Challengers, None) => {
+        (Dataset::Challengers, None) => {
             Err(Error::invalid("model: name the model whose live release is challenged"))
         }
         _ => Ok(None),

@@ -26,7 +26,7 @@ use crate::{
     frame::{failed, frame},
     intervals,
     maturity::AGE,
-    request::{Request, What},
+    request::{Dataset, Request},
     rollups,
 };
 
@@ -145,13 +145,13 @@ impl Request {
     fn series_columns(&self) -> Vec<String> {
         let own = |name: &str| name.to_owned();
         let more = match self.what {
-            What::Rollups => match &self.by {
+            Dataset::Rollups => match &self.by {
                 By::Release => vec![own(RELEASE)],
                 By::Metric => vec![own("metric"), own(RELEASE)],
                 By::Tag(tag) => vec![tag.clone()],
                 By::Feature(_) => vec![own("feature"), own(RELEASE)],
             },
-            What::Drift => vec![own("column"), own(RELEASE)],
+            Dataset::Drift => vec![own("column"), own(RELEASE)],
             what => {
                 let model = self.breakdown.by_model.then(|| own(MODEL));
                 let classes = classes::columns(what)
@@ -159,7 +159,7 @@ impl Request {
                     .filter(|(_, kind)| *kind == ColumnType::Field(FieldType::Text));
                 let classes = classes.map(|(name, _)| own(name));
                 let breakdown = self.breakdown.columns.iter().cloned();
-                let age = (what == What::Maturity).then(|| own(AGE));
+                let age = (what == Dataset::Maturity).then(|| own(AGE));
                 std::iter::once(own(RELEASE))
                     .chain(model)
                     .chain(breakdown)

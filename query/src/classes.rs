@@ -11,7 +11,7 @@ use crate::{
     budget::Hold,
     column_type::ColumnType,
     evaluation_rows::{EvaluationRow, Shown, cell, place_columns},
-    request::{Request, What},
+    request::{Dataset, Request},
     rollups::OTHERS,
     series::{Cell, series},
 };
@@ -38,10 +38,10 @@ const CONFUSION_COLUMNS: [(&str, ColumnType); 3] =
     [("truth", TEXT), ("predicted", TEXT), ("count", ColumnType::Count)];
 
 /// Returns the columns of classes or of the confusion matrix, after the columns of the row's place.
-pub(crate) fn columns(what: What) -> &'static [(&'static str, ColumnType)] {
+pub(crate) fn columns(what: Dataset) -> &'static [(&'static str, ColumnType)] {
     match what {
-        What::Classes => &CLASS_COLUMNS,
-        What::Confusion => &CONFUSION_COLUMNS,
+        Dataset::Classes => &CLASS_COLUMNS,
+        Dataset::Confusion => &CONFUSION_COLUMNS,
         _ => &[],
     }
 }
@@ -73,7 +73,7 @@ pub(crate) async fn frame_of(
 /// Returns the cells of the rows of a release.
 fn cells_of(release: &ReleaseEvaluation, request: &Request) -> Vec<Vec<Cell>> {
     match request.what {
-        What::Confusion => release.confusion().into_iter().map(cells_of_taken).collect(),
+        Dataset::Confusion => release.confusion().into_iter().map(cells_of_taken).collect(),
         _ => {
             let zero = request.zero_division;
             release.classes().into_iter().map(|(class, counts)| cells_of_class(class, counts, zero)).collect()

@@ -13,42 +13,42 @@ use crate::{
     evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
     events::{APPENDED_AT, DAY, check_known},
     head_to_head,
-    request::What,
-    rollups, segments,
+    request::Dataset,
+    rollups, slices,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 
-impl What {
+impl Dataset {
     /// Returns its columns in their order; those of tags stand among them if it has tags.
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         let fields =
             |kind: Kind| kind.fields().iter().map(|field| (field.name, ColumnType::Field(field.kind)));
         let mut columns = vec![(DAY, ColumnType::Day)];
         match self {
-            What::Events(kind) => {
+            Dataset::Events(kind) => {
                 columns.extend(fields(kind));
                 columns.push((APPENDED_AT, ColumnType::Field(FieldType::Time)));
             }
-            What::Joined => {
+            Dataset::Joined => {
                 let lasting = Kind::Predictions.lasting_fields();
                 columns.extend(lasting.map(|field| (field.name, ColumnType::Field(field.kind))));
                 columns.extend(OUTCOME_COLUMNS.map(|(name, _, kind)| (name, ColumnType::Field(kind))));
             }
-            What::Rollups => {
+            Dataset::Rollups => {
                 columns.extend(rollups::columns().map(|column| (column.name.as_str(), column.kind)))
             }
-            What::Evaluations => columns.extend(evaluation_columns()),
-            What::Classes | What::Confusion => {
+            Dataset::Evaluations => columns.extend(evaluation_columns()),
+            Dataset::Classes | Dataset::Confusion => {
                 columns.push((HOUR, ColumnType::Field(FieldType::Time)));
                 columns.extend([breakdown::MODEL, breakdown::RELEASE].map(|name| (name, TEXT)));
                 columns.extend(classes::columns(self));
             }
-            What::Maturity => columns.extend(maturity_columns()),
-            What::Estimates => columns.extend(estimates::columns()),
-            What::Segments => columns.extend(segments::columns()),
-            What::Drift => columns.extend(drift::columns()),
-            What::HeadToHead | What::Challengers => columns.extend(head_to_head::columns()),
+            Dataset::Maturity => columns.extend(maturity_columns()),
+            Dataset::Estimates => columns.extend(estimates::columns()),
+            Dataset::Slices => columns.extend(slices::columns()),
+            Dataset::Drift => columns.extend(drift::columns()),
+            Dataset::HeadToHead | Dataset::Challengers => columns.extend(head_to_head::columns()),
         }
         columns
     }
@@ -56,7 +56,7 @@ impl What {
     /// Returns its columns for a request without a breakdown.
     pub(crate) fn columns_by_release(self) -> Vec<(&'static str, ColumnType)> {
         match self {
-            What::Rollups => {
+            Dataset::Rollups => {
                 let columns = rollups::columns_by_release().map(|column| (column.name.as_str(), column.kind));
                 std::iter::once((DAY, ColumnType::Day)).chain(columns).collect()
             }
@@ -67,15 +67,17 @@ impl What {
     /// Returns the families of columns whose names clients choose.
     pub(crate) fn families(self) -> Vec<&'static Family> {
         match self {
-            What::Events(kind) => kind.families().iter().collect(),
-            What::Joined => Kind::Predictions.families().iter().collect(),
+            Dataset::Events(kind) => kind.families().iter().collect(),
+            Dataset::Joined => Kind::Predictions.families().iter().collect(),
             // A breakdown by a column adds that column.
-            What::Rollups => Kind::Metrics.families().iter().collect(),
-            What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_METRICS]).collect(),
-            What::Classes | What::Confusion | What::HeadToHead | What::Estimates => {
+            Dataset::Rollups => Kind::Metrics.families().iter().collect(),
+            Dataset::Evaluations | Dataset::Maturity => {
+                breakdown::families().chain([&CUSTOM_METRICS]).collect()
+            }
+            Dataset::Classes | Dataset::Confusion | Dataset::HeadToHead | Dataset::Estimates => {
                 breakdown::families().collect()
             }
-            What::Drift | What::Segments | What::Challengers => Vec::new(),
+            Dataset::Drift | Dataset::Slices | Dataset::Challengers => Vec::new(),
         }
     }
 
@@ -92,6 +94,6 @@ impl What {
 
     /// Returns true if its rows belong to releases.
     pub(crate) fn has_releases(self) -> bool {
-        self != What::Events(Kind::Outcomes)
+        self != Dataset::Events(Kind::Outcomes)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     output::Format,
     parts::{self, Part, Parts},
     read::Reading,
-    request::{Request, What},
+    request::{Dataset, Request},
     work,
 };
 
@@ -68,7 +68,7 @@ impl Query {
     /// Errors of [`Query::run`].
     pub async fn events_of(&self, workspace: &Id, kind: Kind, day: Day) -> Result<DayRows> {
         let request =
-            Request { columns: None, ..Request::of(What::Events(kind), Window::of(day), Vec::new()) };
+            Request { columns: None, ..Request::of(Dataset::Events(kind), Window::of(day), Vec::new()) };
         let (place, hold) = self.budget.enter_stream(workspace).await?;
         let (service, asked) = (self, &request);
         let make = |reading: Arc<Reading>| async move { service.plan(&reading, asked).await }.boxed();
@@ -86,7 +86,7 @@ impl Query {
     /// Errors of [`Query::run`].
     pub async fn evaluation_of(&self, workspace: &Id, day: Day) -> Result<DayRows> {
         let request =
-            Request { columns: None, ..Request::of(What::Evaluations, Window::of(day), Vec::new()) };
+            Request { columns: None, ..Request::of(Dataset::Evaluations, Window::of(day), Vec::new()) };
         let frame = self.run(workspace, &request).await?.frame;
         let mut digest = FrameDigest::of_columns(&frame.clear());
         digest.add(&frame)?;

@@ -24,7 +24,7 @@ use crate::{
     evaluation_rows::PeriodBuckets,
     evaluations::{periods, prepared},
     read::Reading,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
     series::{Cell, Row, series},
     work,
 };
@@ -100,8 +100,8 @@ pub(crate) fn is_end(name: &str) -> bool {
 }
 
 /// Checks the parameters of a request for estimates.
-pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()> {
-    if what != What::Estimates {
+pub(crate) fn check(what: Dataset, words: &Params<'_>, period: Period) -> Result<()> {
+    if what != Dataset::Estimates {
         return Ok(());
     }
     if words.reference.is_none() {

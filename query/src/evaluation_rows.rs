@@ -20,7 +20,7 @@ use crate::{
     column_type::ColumnType,
     intervals::{self, CustomInterval, IntervalColumn},
     maturity::{self, Vintage, VintageColumn},
-    request::{Request, What},
+    request::{Dataset, Request},
     series::{Cell, series},
 };
 
@@ -115,7 +115,7 @@ fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, Column
     let rate = (SELECTION_RATE, number, Shown::SelectionRate);
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
-    let is_vintage = request.what == What::Maturity;
+    let is_vintage = request.what == Dataset::Maturity;
     let vintages = maturity::COLUMNS.iter().filter(|_| is_vintage);
     let vintages = vintages.map(|column| (column.0, column.1, Shown::Vintage(column)));
     place_columns(request)
@@ -247,7 +247,7 @@ pub(crate) async fn frame_of(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    if matches!(request.what, What::Classes | What::Confusion) {
+    if matches!(request.what, Dataset::Classes | Dataset::Confusion) {
         return classes::frame_of(rows, request, hold).await;
     }
     let custom = custom_columns(&rows, request);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use catalog::{Catalog, Definitions};
 use evaluate::{Failure, judge_day};
-use event::{Day, Error, ErrorKind, Id, Period, Result, Split, Timestamp, Window, Zone};
+use event::{Day, Dimension, Error, ErrorKind, Id, Period, Result, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
     evaluation::{Buckets, By, Condition, Evaluator, Grouping, Judged, MAX_VALUES, Tested},
@@ -24,7 +24,7 @@ use crate::{
     head_to_head, intervals,
     kept::Kept,
     read::Reading,
-    request::{LiveIn, Request, What},
+    request::{Dataset, LiveIn, Request},
     series::{active_items, held_items},
     survey::survey,
     vintage, work,
@@ -49,17 +49,17 @@ pub(crate) async fn stored_evaluations(
     frame_of(rows.collect(), request, hold).await
 }
 
-/// Reads the stored evaluations by a split; `None`, if it is not stored for each release that predicted.
-pub(crate) async fn stored_split(
+/// Reads the stored evaluations by a dimension; `None`, if it is not stored for each release that predicted.
+pub(crate) async fn stored_slices(
     table: &Arc<dyn Table>,
     workspace: &Id,
-    (request, split): (&Request, &Split),
+    (request, dimension): (&Request, &Dimension),
     hold: &Hold,
 ) -> Result<Option<DataFrame>> {
     let evaluations = stored(table, workspace, (request, true), hold).await?;
     let mut periods = Vec::with_capacity(evaluations.len());
     for (day, evaluation) in &evaluations {
-        let Some(rows) = evaluation.split(split, request.release.as_deref()) else { return Ok(None) };
+        let Some(rows) = evaluation.slices_of(dimension, request.release.as_deref()) else { return Ok(None) };
         let buckets = Buckets {
             buckets: rows.into_iter().map(|(bucket, of)| (bucket, of.clone())).collect(),
             outcomes: evaluation.outcomes,
@@ -68,9 +68,9 @@ pub(crate) async fn stored_split(
         };
         periods.push(PeriodBuckets { day: *day, hours: Vec::new(), buckets, is_of_days: true });
     }
-    let by = [match split.edges.is_empty() {
-        true => By::Texts { column: split.column.clone(), kept: None },
-        false => By::Bins { column: split.column.clone(), edges: split.edges.clone() },
+    let by = [match dimension.edges.is_empty() {
+        true => By::Texts { column: dimension.column.clone(), kept: None },
+        false => By::Bins { column: dimension.column.clone(), edges: dimension.edges.clone() },
     }];
     let rows = periods.iter().flat_map(|period| period.rows(request, &by));
     frame_of(rows.collect(), request, hold).await.map(Some)
@@ -254,7 +254,7 @@ pub(crate) async fn evaluate_part(
         .dealt_by(way.more)
         .between(way.pairs)
         .tested_by(way.tested);
-    if request.what == What::Estimates {
+    if request.what == Dataset::Estimates {
         evaluator = evaluator.keeping_cases();
     }
     let (mut rows, mut bytes) = (0, 0);
@@ -278,7 +278,7 @@ pub(crate) async fn evaluate_part(
             None => reading.hold.shrink(bytes - after),
         }
         bytes = after;
-        reading.end_of_day(What::Evaluations.kinds().len());
+        reading.end_of_day(Dataset::Evaluations.kinds().len());
     }
     // Finishing sorts all scores, and draws from the keys for intervals.
     let finished = if rows < SMALL_ROWS && !request.has_intervals {
@@ -293,12 +293,12 @@ pub(crate) async fn evaluate_part(
     Ok(finished)
 }
 
-/// Reads the stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for
+/// Reads the stored evaluations of a window, with or without slices: one query, one for these, and one more for
 /// each day that was evaluated while its parts were read.
 pub(crate) async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
-    (request, has_splits): (&Request, bool),
+    (request, has_slices): (&Request, bool),
     hold: &Hold,
 ) -> Result<Vec<(Day, Evaluation)>> {
     let read = |(day, states): (Day, Vec<String>)| {
@@ -307,18 +307,18 @@ pub(crate) async fn stored(
     };
     'read: loop {
         let (version, items) = active_items(table, workspace, request, hold).await?;
-        let apart = match has_splits {
+        let apart = match has_slices {
             true => {
                 let (from, to) = (request.window.from(), request.window.to());
-                let range = key::splits_between(workspace, version, from, to);
+                let range = key::slices_between(workspace, version, from, to);
                 held_items(table, Query::table(range), hold).await?
             }
             false => Vec::new(),
         };
-        let mut splits = BTreeMap::<Day, Vec<&Item>>::new();
+        let mut dimensions = BTreeMap::<Day, Vec<&Item>>::new();
         for item in &apart {
-            if let Some((day, ..)) = key::parse_split(&item.key) {
-                splits.entry(day).or_default().push(item);
+            if let Some((day, ..)) = key::parse_slice(&item.key) {
+                dimensions.entry(day).or_default().push(item);
             }
         }
         let mut days = BTreeMap::<Day, Vec<&Item>>::new();
@@ -331,15 +331,15 @@ pub(crate) async fn stored(
         let mut states = Vec::new();
         for (day, items) in days {
             let mut found = evaluated::assemble(items)?;
-            if has_splits {
-                found = evaluated::with_splits(found, splits.remove(&day).unwrap_or_default())?;
+            if has_slices {
+                found = evaluated::with_slices(found, dimensions.remove(&day).unwrap_or_default())?;
             }
             match found {
                 Found::Nothing => {}
                 Found::Whole(_, found) => states.push((day, found)),
                 Found::Torn(_) => {
                     let at = At { workspace, version, day };
-                    let again = match has_splits {
+                    let again = match has_slices {
                         true => evaluated::load(&**table, at).await?,
                         false => evaluated::load_plain(&**table, at).await?,
                     };

@@ -13,9 +13,9 @@ use polars::prelude::{BooleanChunked, Column as Series, DataFrame, Expr, SortMul
 use crate::{
     concat::{concatenated, instants, nulls},
     frame::{days, failed, filtered, frame},
-    narrow::{KEY, Narrowed},
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},
-    request::{Request, What},
+    request::{Dataset, Request},
+    row_filter::{KEY, RowFilter},
 };
 
 /// Columns of every event besides its own: its day, and the time at which it was appended.
@@ -58,22 +58,22 @@ pub(crate) struct Wanted {
     /// Bounds of those rows.
     pub(crate) bounds: RowBounds,
     /// Their number, keys and order.
-    pub(crate) narrowed: Narrowed,
+    pub(crate) row_filter: RowFilter,
 }
 
 impl Wanted {
     /// Takes over a request, without its condition.
     pub(crate) fn of(kind: Kind, request: &Request) -> Self {
         let (columns, release) = (request.columns.clone(), request.release.clone());
-        let (is_joined, narrowed) = (request.what == What::Joined, request.narrowed.clone());
-        Self { kind, is_joined, columns, release, predicate: None, bounds: RowBounds::default(), narrowed }
+        let (is_joined, row_filter) = (request.what == Dataset::Joined, request.row_filter.clone());
+        Self { kind, is_joined, columns, release, predicate: None, bounds: RowBounds::default(), row_filter }
     }
 
     /// Returns the columns needed to choose rows and to order them.
     fn working(&self) -> Vec<String> {
         let of_predicate = self.predicate.iter().flat_map(|(_, columns)| columns.iter().cloned());
-        let of_sample = self.narrowed.sample.map(|_| KEY.to_owned());
-        let of_order = self.narrowed.newest.then(|| self.kind.time_field().to_owned());
+        let of_sample = self.row_filter.sample.map(|_| KEY.to_owned());
+        let of_order = self.row_filter.newest.then(|| self.kind.time_field().to_owned());
         of_predicate.chain(of_sample).chain(of_order).collect()
     }
 
@@ -96,12 +96,12 @@ impl Wanted {
 
     /// Returns true if rows are chosen by their own values.
     pub(crate) fn chooses_rows(&self) -> bool {
-        self.predicate.is_some() || self.narrowed.sample.is_some()
+        self.predicate.is_some() || self.row_filter.sample.is_some()
     }
 
     /// Returns true if all rows read are requested, in the order of the log.
     pub(crate) fn takes_all(&self) -> bool {
-        self.predicate.is_none() && self.narrowed == Narrowed::default()
+        self.predicate.is_none() && self.row_filter == RowFilter::default()
     }
 
     /// Lifts the bounds on keys.
@@ -114,7 +114,7 @@ impl Wanted {
         if let Some((predicate, _)) = &self.predicate {
             rows = filtered(rows, predicate.clone())?;
         }
-        if let Some(share) = self.narrowed.sample {
+        if let Some(share) = self.row_filter.sample {
             let keys = rows.column(KEY).and_then(Series::str).map_err(failed)?;
             let is_in: BooleanChunked =
                 keys.iter().map(|key| key.is_some_and(|key| share.has(key))).collect();
@@ -125,14 +125,14 @@ impl Wanted {
 
     /// Puts rows of a day in the requested order, up to the requested number.
     pub(crate) fn in_order(&self, mut rows: DataFrame) -> Result<DataFrame> {
-        if self.narrowed.newest {
+        if self.row_filter.newest {
             let order = SortMultipleOptions::default()
                 .with_order_descending(true)
                 .with_nulls_last(true)
                 .with_maintain_order(true);
             rows = rows.sort([self.kind.time_field()], order).map_err(failed)?;
         }
-        if let Some(limit) = self.narrowed.limit {
+        if let Some(limit) = self.row_filter.limit {
             rows = rows.head(Some(limit));
         }
         Ok(rows)
@@ -165,7 +165,7 @@ pub(crate) async fn collected(
     all_names: impl Fn(&BTreeSet<String>) -> Vec<String>,
 ) -> Result<DataFrame> {
     let kind = wanted.kind;
-    let limit = wanted.narrowed.limit.unwrap_or(usize::MAX);
+    let limit = wanted.row_filter.limit.unwrap_or(usize::MAX);
     let (mut blocks, mut rows) = (Vec::new(), 0);
     let mut days = pin!(days);
     while rows < limit
@@ -204,7 +204,7 @@ fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Resu
 fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Vec<Block>>> + use<> {
     let filter = wanted.filter();
     let wanted = Arc::new(wanted.clone());
-    let newest = wanted.narrowed.newest;
+    let newest = wanted.row_filter.newest;
     read::window(reading, &filter, newest, move |segments| Block::of_day(&wanted, segments))
 }
 

@@ -10,12 +10,12 @@ use table::{Query as TableQuery, query_all};
 use crate::{
     Query,
     read::Reading,
-    request::{Request, What},
+    request::{Dataset, Request},
 };
 
 /// Returns true if the answer is made of events that may expire. Release events never do.
-pub(crate) fn may_expire(what: What) -> bool {
-    matches!(what, What::Joined) || matches!(what, What::Events(kind) if kind != Kind::Releases)
+pub(crate) fn may_expire(what: Dataset) -> bool {
+    matches!(what, Dataset::Joined) || matches!(what, Dataset::Events(kind) if kind != Kind::Releases)
 }
 
 impl Query {

@@ -19,7 +19,7 @@ use crate::{
     evaluation_rows::PeriodBuckets,
     evaluations::computed_periods,
     read::Reading,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
     series::{Cell, Row, series},
     work,
 };
@@ -109,10 +109,10 @@ pub(crate) fn is_main(name: &str) -> bool {
 }
 
 /// Parses the release compared with.
-pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Result<Option<String>> {
+pub(crate) fn against_of(what: Dataset, words: &Params<'_>, period: Period) -> Result<Option<String>> {
     let Some(against) = words.against else {
         return match what {
-            What::HeadToHead => Err(Error::invalid(
+            Dataset::HeadToHead => Err(Error::invalid(
                 "against: name the release to compare with, as release names the other one",
             )),
             _ => Ok(None),

@@ -90,7 +90,7 @@ fn chosen(reading: &Arc<Reading>, wanted: &Arc<Wanted>) -> impl Stream<Item = Re
 /// Returns the days that may have requested rows, in the order of the answer.
 fn days(reading: &Reading, wanted: &Wanted) -> Vec<Day> {
     let mut days: Vec<Day> = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day)).collect();
-    if wanted.narrowed.newest {
+    if wanted.row_filter.newest {
         days.reverse();
     }
     days

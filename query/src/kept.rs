@@ -13,7 +13,7 @@ use crate::{
     concat::concatenated,
     events::{APPENDED_AT, DAY, type_of},
     frame::{failed, filtered, frame},
-    request::{Request, What},
+    request::{Dataset, Request},
     sql,
 };
 
@@ -36,11 +36,11 @@ impl Kept {
     /// # Errors
     /// `Invalid`, if the condition is not admitted or polars refuses it.
     pub(crate) async fn of(request: &Request) -> Result<Option<Self>> {
-        let conditions = &request.narrowed.conditions;
+        let conditions = &request.row_filter.conditions;
         if conditions.is_empty() {
             return Ok(None);
         }
-        let condition = sql::conditions(What::Events(Kind::Predictions), conditions).await?;
+        let condition = sql::conditions(Dataset::Events(Kind::Predictions), conditions).await?;
         let mut columns = condition.columns;
         if columns.iter().any(|column| column == APPENDED_AT) {
             return Err(Error::invalid(format!(

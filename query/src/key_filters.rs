@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use evaluate::key_filters::{passed, possible};
-use event::{Day, Error, ErrorKind, Result, Timestamp, lane::Place};
+use event::{Day, Error, ErrorKind, Result, Timestamp, lane::LogPosition};
 use log::{
     active,
     key::LogId,
@@ -75,7 +75,7 @@ impl PassedOver {
     pub(crate) fn no_rows(&self, day: Day, filter: &Filter) -> Unpacked {
         let fields = filter.kind.fields().iter().map(|field| field.name.to_owned());
         let columns = filter.no_rows(fields.chain(self.columns.iter().cloned()));
-        let place = Place::of(0, 0);
+        let place = LogPosition::of(0, 0);
         Unpacked { day, place, appended_at: self.appended_at, columns }
     }
 

@@ -15,7 +15,7 @@ use futures::{FutureExt, future::try_join_all};
 use log::{active, evaluated::At};
 
 use crate::{
-    LiveIn, Point, Query, Request, What, breakdown::Breakdown, evaluations, request::instant,
+    Dataset, LiveIn, Point, Query, Request, breakdown::Breakdown, evaluations, request::instant,
     window::days_between,
 };
 
@@ -104,7 +104,7 @@ impl Query {
             let found = self.logged_window(workspace, &primary.metric, window).await?;
             return Ok((primary.clone(), logged_places(&found, &primary, min_n, limit)));
         }
-        let mut request = Request::of(What::Evaluations, window, Vec::new());
+        let mut request = Request::of(Dataset::Evaluations, window, Vec::new());
         request.as_of = words.as_of.map(instant).transpose()?;
         request.period = Period::All;
         request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };

@@ -5,7 +5,7 @@
 //! the same requests over HTTP.
 //!
 //! ```
-//! use almanac_query::{Format, Query, Request, What, Words};
+//! use almanac_query::{Format, Query, Request, What, Params};
 //! use catalog::Catalog;
 //! use event::{Clock, Kind};
 //! use table::{Table, sqlite::SqliteTable};
@@ -18,8 +18,8 @@
 //! let table: std::sync::Arc<dyn Table> = std::sync::Arc::new(SqliteTable::open(&path, clock.clone())?);
 //! let workspace = Catalog::new(table.clone()).ensure_workspace("credit/prod", clock.now()).await?;
 //!
-//! let words = Words { from: "2026-11-01", to: "2026-11-30", columns: Some("key,score"), ..Words::default() };
-//! let request = Request::parse(What::Events(Kind::Predictions), &words)?;
+//! let words = Params { from: "2026-11-01", to: "2026-11-30", columns: Some("key,score"), ..Params::default() };
+//! let request = Request::parse(Dataset::Events(Kind::Predictions), &words)?;
 //! let mut answer = Query::new(table, clock).run(workspace.id(), &request).await?;
 //! assert!(answer.read_version.is_some());
 //! let mut csv = Vec::new();
@@ -33,7 +33,6 @@
 //! The service writes nothing to the table.
 
 mod answer;
-mod arrived;
 pub(crate) mod audit;
 mod bounds;
 mod breakdown;
@@ -45,6 +44,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod dataset;
 mod day_reading;
 mod day_rows;
 mod digest;
@@ -61,13 +61,13 @@ mod follow;
 mod frame;
 mod groups;
 mod head_to_head;
-mod hearing;
 pub mod http;
 mod intervals;
 mod joined;
 mod kept;
 mod key_filters;
 mod known;
+mod label_delay;
 mod lanes;
 mod leaderboard;
 mod lineage;
@@ -75,7 +75,6 @@ mod lines;
 mod live_in;
 mod maturity;
 mod meters;
-mod narrow;
 pub mod output;
 mod pace;
 mod packed;
@@ -87,19 +86,20 @@ mod read;
 pub mod request;
 mod review;
 mod rollups;
+mod row_filter;
 mod runs;
 mod scan;
-mod segments;
 mod series;
+mod slices;
 mod snapshot;
 pub mod sql;
 mod streamed;
+mod subscriptions;
 mod survey;
 mod text_table;
 mod unfolded;
 mod unmatched;
 mod vintage;
-mod what;
 mod window;
 mod work;
 mod zero_division;
@@ -109,7 +109,7 @@ use std::sync::{Arc, atomic::Ordering};
 use catalog::Catalog;
 use event::{Clock, Error, Id, Kind, Result, Timestamp};
 use futures::FutureExt;
-use log::{bell::Bell, read_version::ReadVersion};
+use log::{append_notifier::AppendNotifier, read_version::ReadVersion};
 use polars::prelude::DataFrame;
 use table::Table;
 use tokio::time::Instant;
@@ -121,9 +121,9 @@ use self::{
     events::Wanted,
     explain::Step,
     follow::Watches,
-    hearing::Hearing,
     meters::Meters,
     read::Reading,
+    subscriptions::Subscriptions,
 };
 
 pub(crate) use self::point::Point;
@@ -139,14 +139,14 @@ pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
 pub use leaderboard::{LeaderboardWords, Place};
 pub use lineage::{LineageRequest, LineageWords};
-pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
-pub use request::{By, Last, LiveIn, Request, What, Words};
+pub use request::{By, Dataset, Last, LiveIn, Params, Request};
 pub use review::ArenaRanking;
+pub use row_filter::RowFilter;
 pub use scan::Scan;
-pub use segments::Slicing;
+pub use slices::Slicing;
 pub use snapshot::Verified;
-pub use sql::{Sql, SqlWords};
+pub use sql::{Sql, SqlParams};
 pub use streamed::{End, Made, Said, Streamed};
 pub use unmatched::*;
 
@@ -159,14 +159,14 @@ pub struct Query {
     meters: Arc<Meters>,
     budget: Budget,
     watches: Watches,
-    news: Hearing,
+    news: Subscriptions,
 }
 
 impl Query {
     /// Builds a service on `table`, with `clock` for the expiry of events. It has no limits; see [`Query::within`].
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
-        let (watches, news) = (Watches::new(Bell::default()), Hearing::default());
+        let (watches, news) = (Watches::new(AppendNotifier::default()), Subscriptions::default());
         Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches, news }
     }
 
@@ -267,9 +267,9 @@ impl Query {
         {
             return Ok(Found { warnings: warning.into_iter().collect(), ..Found::of(frame) });
         }
-        if let Some(split) = request.split()
+        if let Some(dimension) = request.split()
             && let Some(frame) =
-                evaluations::stored_split(&self.table, workspace, (request, &split), hold).await?
+                evaluations::stored_slices(&self.table, workspace, (request, &dimension), hold).await?
         {
             return Ok(Found::of(frame));
         }
@@ -281,10 +281,10 @@ impl Query {
     /// Reads stored metrics.
     pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
         let frame = match request.what {
-            What::Drift => return drift::drift(&self.table, workspace, request, hold).await,
-            What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
-            What::Segments => {
-                return segments::stored(&self.table, &self.catalog, (workspace, request), hold).await;
+            Dataset::Drift => return drift::drift(&self.table, workspace, request, hold).await,
+            Dataset::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
+            Dataset::Slices => {
+                return slices::stored(&self.table, &self.catalog, (workspace, request), hold).await;
             }
             _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
         };
@@ -294,7 +294,7 @@ impl Query {
     /// Returns the events of a kind, or the joined rows, that a request asks for.
     pub(crate) async fn wanted(&self, kind: Kind, request: &Request) -> Result<Wanted> {
         let wanted = Wanted::of(kind, request);
-        let conditions = &request.narrowed.conditions;
+        let conditions = &request.row_filter.conditions;
         if conditions.is_empty() {
             return Ok(wanted);
         }
@@ -309,15 +309,17 @@ impl Query {
     async fn of_logs(&self, reading: Arc<Reading>, request: &Request) -> Result<DataFrame> {
         self.warn_of_expired_events(&reading, request).await?;
         match request.what {
-            What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
-            What::Joined => joined::joined(&reading, &self.wanted(Kind::Predictions, request).await?).await,
-            What::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
-            What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
-            What::Drift => drift::exact(&reading, request).await,
-            What::Rollups => rollups::known_then(&reading, request).await,
-            What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
-            What::Segments => segments::computed(&reading, &self.catalog, request).await,
-            What::Maturity => maturity::matured(&reading, &self.catalog, request).await,
+            Dataset::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
+            Dataset::Joined => {
+                joined::joined(&reading, &self.wanted(Kind::Predictions, request).await?).await
+            }
+            Dataset::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
+            Dataset::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
+            Dataset::Drift => drift::exact(&reading, request).await,
+            Dataset::Rollups => rollups::known_then(&reading, request).await,
+            Dataset::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
+            Dataset::Slices => slices::computed(&reading, &self.catalog, request).await,
+            Dataset::Maturity => maturity::matured(&reading, &self.catalog, request).await,
             _ if request.mature.is_some() => maturity::matured(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
         }
@@ -330,8 +332,8 @@ impl Query {
     pub(crate) async fn check(&self, workspace: &Id, request: &Request) -> Result<()> {
         self.check_release(workspace, request).await?;
         match request.what {
-            What::Events(kind) => events::check(&self.wanted(kind, request).await?),
-            What::Joined => joined::check(&self.wanted(Kind::Predictions, request).await?),
+            Dataset::Events(kind) => events::check(&self.wanted(kind, request).await?),
+            Dataset::Joined => joined::check(&self.wanted(Kind::Predictions, request).await?),
             what => what.check_columns(request.columns.as_deref()),
         }
     }

@@ -2,7 +2,7 @@
 
 use event::{Error, Result, id};
 
-use crate::request::{What, Words};
+use crate::request::{Dataset, Params};
 
 /// Restricts predictions to those of releases that were live, or were not, at the time of the prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +14,10 @@ pub struct LiveIn {
 }
 
 /// Parses it from the parameters of a request.
-pub(crate) fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
+pub(crate) fn live_of(what: Dataset, words: &Params<'_>) -> Result<Option<LiveIn>> {
     match words.environment {
         // Challengers take the environment as that of their champion.
-        _ if what == What::Challengers => Ok(None),
+        _ if what == Dataset::Challengers => Ok(None),
         Some(environment) => {
             id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;
             Ok(Some(LiveIn { environment: environment.to_owned(), is_live: !words.shadow }))

@@ -18,13 +18,13 @@ use log::walk::{Arrivals, Heads};
 use polars::prelude::DataFrame;
 
 use crate::{
-    arrived::arrived,
     change::Change,
     column_type::ColumnType,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     evaluations::{DAYS_AT_ONCE, Prepared, Way, evaluate_part, prepared},
+    label_delay::arrived,
     read::Reading,
-    request::{Request, What},
+    request::{Dataset, Request},
     series::Cell,
 };
 
@@ -91,7 +91,7 @@ pub(crate) fn mature_of(request: &Request, word: &str) -> Result<f64> {
 impl Request {
     /// Returns true if the request needs the maturity of days by their ages.
     pub(crate) fn is_of_ages(&self) -> bool {
-        self.mature.is_some() || (self.what == What::Maturity && !self.is_after_prediction)
+        self.mature.is_some() || (self.what == Dataset::Maturity && !self.is_after_prediction)
     }
 }
 
@@ -222,7 +222,7 @@ impl Days<'_> {
     /// Reads the arrival times of the segments of a day.
     async fn arrivals(&self, day: Day) -> Result<Arrivals> {
         let mut arrivals = Arrivals::default();
-        for kind in What::Maturity.kinds() {
+        for kind in Dataset::Maturity.kinds() {
             let mut walk = match (kind, self.prepared.is_surveyed) {
                 (Kind::Predictions, true) => {
                     self.reading.walk_again(day, *kind, self.reading.heads(day, *kind))

@@ -7,7 +7,7 @@ use meter::{
     catalogue::{QUERY_DECODED_BYTES, QUERY_LEFT_OUT, QUERY_ROWS, QUERY_SECONDS},
 };
 
-use crate::{follow, request::What, sql};
+use crate::{follow, request::Dataset, sql};
 
 /// Reasons why a segment is missing from an answer: it cannot be read, or an operator skipped it.
 pub(crate) const WHY_LEFT_OUT: [&str; 2] = [UNREADABLE, SKIPPED];
@@ -24,7 +24,7 @@ impl Default for Meters {
         drop(QUERY_DECODED_BYTES.counter([]));
         WHY_LEFT_OUT.into_iter().for_each(|why| drop(QUERY_LEFT_OUT.counter([why])));
         let handles = |what| (what, QUERY_SECONDS.histogram([what]), QUERY_ROWS.counter([what]));
-        Self(What::all().map(What::name).chain([sql::NAME, follow::NAME]).map(handles).collect())
+        Self(Dataset::all().map(Dataset::name).chain([sql::NAME, follow::NAME]).map(handles).collect())
     }
 }
 

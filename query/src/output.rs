@@ -18,8 +18,8 @@ use crate::{
     frame::failed,
     head_to_head,
     intervals::{self, CustomInterval},
-    request::What,
-    rollups, segments,
+    request::Dataset,
+    rollups, slices,
     text_table::Excerpt,
 };
 
@@ -187,7 +187,7 @@ pub fn text_table(frame: &DataFrame) -> Result<String> {
 
 /// Drops the columns that a table shows on request only: the ranks between which quantiles stand, and all but the main metrics of
 /// evaluations.
-pub fn shorten(frame: &mut DataFrame, what: What) {
+pub fn shorten(frame: &mut DataFrame, what: Dataset) {
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
     // A change is kept or dropped with its number.
     let is_short = |name: &str| is_main(name.strip_suffix(SUFFIX).unwrap_or(name), what);
@@ -198,18 +198,18 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
 }
 
 /// Returns true if a table shows a column that was not requested by name.
-fn is_main(name: &str, what: What) -> bool {
+fn is_main(name: &str, what: Dataset) -> bool {
     match what {
-        What::Evaluations | What::Maturity => match intervals::named(name) {
+        Dataset::Evaluations | Dataset::Maturity => match intervals::named(name) {
             Some(column) => column.is_main(),
             None if CustomInterval::named(name).is_some_and(|column| !column.is_main()) => false,
             None if fairness_columns().any(|column| column == name) => false,
             None => Metric::named(name).is_none_or(|metric| metric.is_main),
         },
-        What::Estimates => estimates::is_main(name),
-        What::Segments => segments::is_main(name),
-        What::Drift => drift::is_main(name),
-        What::HeadToHead | What::Challengers => head_to_head::is_main(name),
+        Dataset::Estimates => estimates::is_main(name),
+        Dataset::Slices => slices::is_main(name),
+        Dataset::Drift => drift::is_main(name),
+        Dataset::HeadToHead | Dataset::Challengers => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),
     }
 }

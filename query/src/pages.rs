@@ -20,7 +20,7 @@ use crate::{
     frame::{self, failed},
     parts,
     read::{Reading, RowBounds},
-    request::{Request, What},
+    request::{Dataset, Request},
     runs,
 };
 
@@ -61,13 +61,13 @@ impl Query {
         request: &Request,
         after: &After,
     ) -> Result<(Answer, Option<PageEnd>)> {
-        let What::Events(kind) = request.what else {
+        let Dataset::Events(kind) = request.what else {
             return Err(Error::invalid(format!(
                 "after: {} are not read in pages; only events are",
                 request.what.name()
             )));
         };
-        let limit = request.narrowed.limit.unwrap_or(PAGE_ROWS);
+        let limit = request.row_filter.limit.unwrap_or(PAGE_ROWS);
         if limit > MAX_PAGE_ROWS {
             return Err(Error::invalid(format!("limit: a page has at most {MAX_PAGE_ROWS} events")));
         }
@@ -109,7 +109,7 @@ impl Query {
 
 /// Returns the checksum of the parts of a request that all pages of an answer share: all but their columns and number of rows.
 fn checksum(request: &Request) -> u32 {
-    let narrowed = &request.narrowed;
+    let row_filter = &request.row_filter;
     let mut text = format!(
         "{}\n{}\n{}\n{:?}\n{:?}\n{:?}\n{}",
         request.what.name(),
@@ -117,10 +117,10 @@ fn checksum(request: &Request) -> u32 {
         request.window.to(),
         request.release,
         request.as_of,
-        narrowed.sample,
-        narrowed.newest,
+        row_filter.sample,
+        row_filter.newest,
     );
-    narrowed.conditions.iter().for_each(|condition| text.extend(["\n", condition]));
+    row_filter.conditions.iter().for_each(|condition| text.extend(["\n", condition]));
     after::checksum(&text)
 }
 
@@ -139,7 +139,7 @@ async fn read_page(
             (fixed, Arc::new(read_version), warnings)
         }
     };
-    let newest = wanted.narrowed.newest;
+    let newest = wanted.row_filter.newest;
     let place = end.map(|end| Place { day: end.day, begin: end.begin, rows: end.rows });
     let is_left =
         |day: &Day| place.is_none_or(|place| if newest { *day <= place.day } else { *day >= place.day });
@@ -190,7 +190,7 @@ impl Page {
         }
         let mut before = usize::try_from(from.rows).unwrap_or(usize::MAX);
         wanted.columns = Some(names);
-        wanted.narrowed.limit = Some(self.left.saturating_add(before));
+        wanted.row_filter.limit = Some(self.left.saturating_add(before));
         let mut end = from;
         let mut parts = parts::parts(reading, &Arc::new(wanted), days);
         while let Some(part) = parts.try_next().await? {

@@ -53,7 +53,7 @@ struct Filling {
 
 /// Returns the requested rows of some days, in parts.
 pub(crate) fn parts(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) -> Parts {
-    if !wanted.narrowed.newest {
+    if !wanted.row_filter.newest {
         let runs: Vec<Run> = days.into_iter().flat_map(|day| day.runs).collect();
         return limited(wanted, parts_of(reading, wanted, runs));
     }
@@ -125,7 +125,7 @@ pub(crate) fn limited(
     parts: impl Stream<Item = Result<Part>> + Send + 'static,
 ) -> Parts {
     let names = wanted.columns.clone().unwrap_or_default();
-    let left = wanted.narrowed.limit.unwrap_or(usize::MAX);
+    let left = wanted.row_filter.limit.unwrap_or(usize::MAX);
     let limited = stream::try_unfold((parts.boxed(), left), move |(mut parts, left)| {
         let names = names.clone();
         async move {

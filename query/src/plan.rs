@@ -64,7 +64,7 @@ impl Plan {
         days: Vec<DayRuns>,
         members: &BTreeSet<String>,
     ) -> Result<Self> {
-        if wanted.narrowed.limit.is_none() && seeks_members(&wanted) {
+        if wanted.row_filter.limit.is_none() && seeks_members(&wanted) {
             let needed = wanted.with_working(names.clone());
             events::check_members(wanted.kind, &needed, members, !days.is_empty())?;
         }
@@ -91,7 +91,7 @@ fn parts_of(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) ->
         return parts::parts(reading, wanted, days);
     }
     let mut days: Vec<Day> = days.into_iter().map(|day| day.day).collect();
-    if wanted.narrowed.newest {
+    if wanted.row_filter.newest {
         days.reverse();
     }
     let (reading, all) = (Arc::clone(reading), Arc::clone(wanted));
@@ -109,7 +109,7 @@ fn seeks_members(wanted: &Wanted) -> bool {
         None => !kind.families().is_empty(),
         Some(names) => {
             let names = wanted.with_working(names.clone());
-            wanted.narrowed.limit.is_none() && names.iter().any(|name| kind.family(name).is_some())
+            wanted.row_filter.limit.is_none() && names.iter().any(|name| kind.family(name).is_some())
         }
     }
 }
@@ -120,8 +120,8 @@ fn members_of(days: &[DayRuns]) -> BTreeSet<String> {
 
 /// Returns the days with the rows of the answer: all, unless it has enough rows before their end.
 async fn first_days(reading: &Arc<Reading>, wanted: &Wanted, days: &[DayRuns]) -> Result<Vec<DayRuns>> {
-    let Some(limit) = wanted.narrowed.limit else { return Ok(days.to_vec()) };
-    let newest = wanted.narrowed.newest;
+    let Some(limit) = wanted.row_filter.limit else { return Ok(days.to_vec()) };
+    let newest = wanted.row_filter.newest;
     // A prediction sent several times is one joined row.
     let last = match wanted.chooses_rows() || wanted.is_joined {
         true => last_chosen(reading, wanted, days, limit).await?,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use catalog::Kept;
-use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window, lane::Place};
+use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window, lane::LogPosition};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
     key::LogId,
@@ -119,7 +119,7 @@ impl Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacked {
     pub(crate) day: Day,
-    pub(crate) place: Place,
+    pub(crate) place: LogPosition,
     pub(crate) appended_at: Timestamp,
     pub(crate) columns: Columns,
 }

@@ -3,32 +3,31 @@
 use std::sync::Arc;
 
 use event::{
-    Costs, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, plain::listed,
+    Costs, Dimension, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, plain::listed,
 };
 use log::read_version::ReadVersion;
 
 use crate::{
-    arrived,
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
     change::Change,
-    drift, estimates, head_to_head, intervals,
+    drift, estimates, head_to_head, intervals, label_delay,
     live_in::live_of,
     maturity,
-    narrow::Narrowed,
     rollups::kinds_by,
-    segments::{self, Slicing},
+    row_filter::RowFilter,
+    slices::{self, Slicing},
     window::Span,
     zero_division::zero_division_of,
 };
 
-pub use crate::{by::By, live_in::LiveIn, what::What, window::Last};
+pub use crate::{by::By, dataset::Dataset, live_in::LiveIn, window::Last};
 
 /// A request about a window of days.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The rows to read.
-    pub what: What,
+    pub what: Dataset,
     /// The days.
     pub window: Window,
     /// The first and the last day, or instant, that a length of time resolved to.
@@ -46,7 +45,7 @@ pub struct Request {
     /// Restriction to releases that were live in an environment, or were not.
     pub live: Option<LiveIn>,
     /// Selection and order of events.
-    pub narrowed: Narrowed,
+    pub row_filter: RowFilter,
     /// Only events appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
     /// Only events within the read version of an earlier answer.
@@ -137,11 +136,11 @@ macro_rules! words {
     ($($(#[$says:meta])* $name:literal $field:ident: $kind:ty,)*) => {
         /// The parameters of a request, as text.
         #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct Words<'a> {
+        pub struct Params<'a> {
             $($(#[$says])* pub $field: $kind,)*
         }
 
-        impl<'a> Words<'a> {
+        impl<'a> Params<'a> {
             /// Returns the parameters that have a value, by name.
             pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
                 [$(($name, self.$field.text())),*].into_iter().filter_map(|(name, text)| Some((name, text?)))
@@ -220,7 +219,7 @@ words! {
     "against" against: Option<&'a str>,
     /// A metric by which segments are ranked.
     "metric" metric: Option<&'a str>,
-    /// True to include segments of two splits.
+    /// True to include segments of two dimensions.
     "pairs" pairs: bool,
     /// A model.
     "model" model: Option<&'a str>,
@@ -228,7 +227,7 @@ words! {
     "change" change: Option<&'a str>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Params<'a> {
     /// Parses the parameters of a request that came at `now`, by name; others than these are left to the caller.
     ///
     /// # Errors
@@ -250,18 +249,19 @@ impl Request {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
+    pub fn parse(what: Dataset, words: &Params<'_>) -> Result<Self> {
         words.given().try_for_each(|(name, _)| what.check_takes(name))?;
         let as_of = words.as_of.map(instant).transpose()?;
         let columns = words.columns.map(columns_of).transpose()?;
         let names_one = columns.iter().flatten().any(|name| intervals::is_one(name));
-        let has_intervals = what == What::Evaluations && (words.interval || names_one);
+        let has_intervals = what == Dataset::Evaluations && (words.interval || names_one);
         let zone = words.time_zone.map_or(Ok(None), zone_of)?;
         let last = words.last.map(|last| last.ends(what, zone)).transpose()?;
         let [from, to] = ends_of(words, last.as_ref())?;
         let span = Span::parse(what, from, to)?;
         let reference = words.reference.map(drift::reference_of).transpose()?;
-        let is_drift_of_then = what == What::Drift && (words.as_of.is_some() || words.read_version.is_some());
+        let is_drift_of_then =
+            what == Dataset::Drift && (words.as_of.is_some() || words.read_version.is_some());
         // Rollups are not known as of another time than now.
         let is_exact = words.exact || is_drift_of_then;
         let period = words.period.map_or(Ok(Period::Day), |word| period_of(what, word))?;
@@ -292,7 +292,7 @@ impl Request {
             breakdown,
             zone,
             live,
-            narrowed: Narrowed::parse(what, words)?.within(what, span),
+            row_filter: RowFilter::parse(what, words)?.within(what, span),
             last,
             release: words.release.map(str::to_owned),
             columns,
@@ -303,14 +303,14 @@ impl Request {
             costs: words.costs.map(costs_of).transpose()?,
             period,
             against: head_to_head::against_of(what, words, period)?,
-            slicing: segments::slicing_of(what, words)?,
+            slicing: slices::slicing_of(what, words)?,
             challenge: challengers::challenge_of(what, words)?,
             zero_division: words.zero_division.map_or(Ok(None), zero_division_of)?,
             as_of,
             reference,
             compared: words.column.map(drift::compared_columns).transpose()?,
             is_exact,
-            is_after_prediction: arrived::after_prediction_of(words)?,
+            is_after_prediction: label_delay::after_prediction_of(words)?,
             mature: None,
             change,
         };
@@ -321,8 +321,9 @@ impl Request {
 
 impl Request {
     /// Builds a request for columns as of now.
-    pub(crate) fn of(what: What, window: Window, columns: Vec<String>) -> Self {
-        let has_intervals = what == What::Evaluations && columns.iter().any(|name| intervals::is_one(name));
+    pub(crate) fn of(what: Dataset, window: Window, columns: Vec<String>) -> Self {
+        let has_intervals =
+            what == Dataset::Evaluations && columns.iter().any(|name| intervals::is_one(name));
         Self {
             what,
             window,
@@ -331,7 +332,7 @@ impl Request {
             columns: Some(columns),
             by: By::Release,
             breakdown: Breakdown::default(),
-            narrowed: Narrowed::default(),
+            row_filter: RowFilter::default(),
             as_of: None,
             read_version: None,
             is_of_snapshot: false,
@@ -361,18 +362,20 @@ impl Request {
         maturity::with_learned(self, read.unwrap_or(self.window))
     }
 
-    /// Returns the split whose stored rows may answer the request; `None`, if it asks for more.
-    pub(crate) fn split(&self) -> Option<Split> {
+    /// Returns the dimension whose stored rows may answer the request; `None`, if it asks for more.
+    pub(crate) fn split(&self) -> Option<Dimension> {
         let Breakdown { by_model: false, columns, bins, .. } = &self.breakdown else { return None };
-        let split = match (&columns[..], bins) {
-            ([column], Some(Bins::Edges(edges))) => Split { column: column.clone(), edges: edges.clone() },
+        let dimension = match (&columns[..], bins) {
+            ([column], Some(Bins::Edges(edges))) => {
+                Dimension { column: column.clone(), edges: edges.clone() }
+            }
             ([column], None) if column.starts_with(TAG_PREFIX) => {
-                Split { column: column.clone(), edges: Vec::new() }
+                Dimension { column: column.clone(), edges: Vec::new() }
             }
             _ => return None,
         };
         let plain = Self { breakdown: Breakdown::default(), ..self.clone() };
-        (self.what.is_judged() && !plain.is_of_logs()).then_some(split)
+        (self.what.is_judged() && !plain.is_of_logs()).then_some(dimension)
     }
 
     /// Returns true if it is answered from the logs; only requests as of now can be answered from the projections.
@@ -392,7 +395,7 @@ impl Request {
 
     /// Returns true if it judges all predictions of a release, without any condition.
     pub(crate) fn judges_all(&self) -> bool {
-        self.live.is_none() && self.narrowed.conditions.is_empty()
+        self.live.is_none() && self.row_filter.conditions.is_empty()
     }
 
     /// Returns the kinds of events read for it, if it is read from the logs.
@@ -428,18 +431,18 @@ fn columns_of(names: &str) -> Result<Vec<String>> {
 
 /// Returns the UTC days to read for the days of a window.
 fn days_read(
-    (what, is_exact): (What, bool),
+    (what, is_exact): (Dataset, bool),
     (window, zone, reference): (Window, Option<Zone>, Option<Window>),
 ) -> Result<Window> {
     let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
-    match what == What::Estimates || is_exact {
+    match what == Dataset::Estimates || is_exact {
         true => estimates::with_reference(read, reference),
         false => Ok(read),
     }
 }
 
 /// Returns the texts of the first and the last day of a window.
-fn ends_of<'a>(words: &'a Words<'_>, last: Option<&'a [String; 2]>) -> Result<[&'a str; 2]> {
+fn ends_of<'a>(words: &'a Params<'_>, last: Option<&'a [String; 2]>) -> Result<[&'a str; 2]> {
     match (words.from, words.to, last) {
         ("", "", Some([from, to])) => Ok([from, to]),
         (_, _, Some(_)) => Err(Error::invalid("last: it takes the place of from and to")),
@@ -465,10 +468,10 @@ fn costs_of(word: &str) -> Result<Costs> {
     Costs::parse(word).map_err(|error| Error::invalid(format!("costs: {error}")))
 }
 
-fn period_of(what: What, word: &str) -> Result<Period> {
+fn period_of(what: Dataset, word: &str) -> Result<Period> {
     let period = Period::parse(word).map_err(|error| Error::invalid(format!("period: {error}")))?;
     match (what, period) {
-        (What::Drift, Period::Hour) => {
+        (Dataset::Drift, Period::Hour) => {
             Err(Error::invalid("period: drift is made of the rollups of days, so it is of no hours"))
         }
         _ => Ok(period),
@@ -482,15 +485,15 @@ fn zone_of(word: &str) -> Result<Option<Zone>> {
 }
 
 /// Returns the kinds of events read for it, if it is read from the logs.
-fn kinds_read(what: What, by: &By) -> &'static [Kind] {
+fn kinds_read(what: Dataset, by: &By) -> &'static [Kind] {
     match what {
-        What::Rollups => kinds_by(by),
+        Dataset::Rollups => kinds_by(by),
         _ => what.kinds(),
     }
 }
 
 /// Parses a read version, which must cover the window and the kinds requested.
-fn read_version_of((what, by): (What, &By), window: Window, text: &str) -> Result<Arc<ReadVersion>> {
+fn read_version_of((what, by): (Dataset, &By), window: Window, text: &str) -> Result<Arc<ReadVersion>> {
     let read_version: ReadVersion = text.parse()?;
     if !(read_version.window.contains(window.from()) && read_version.window.contains(window.to())) {
         return Err(Error::invalid(format!(
@@ -509,78 +512,81 @@ fn read_version_of((what, by): (What, &By), window: Window, text: &str) -> Resul
 mod tests {
     use super::*;
 
-    fn words<'a>(from: &'a str, to: &'a str) -> Words<'a> {
-        Words { from, to, ..Words::default() }
+    fn words<'a>(from: &'a str, to: &'a str) -> Params<'a> {
+        Params { from, to, ..Params::default() }
     }
 
     #[test]
     fn wrong_words_are_named() {
-        let fails = |words| Request::parse(What::Joined, &words).unwrap_err().to_string();
-        let rollups = |words| Request::parse(What::Rollups, &words).unwrap_err().to_string();
-        let duel = |words| Request::parse(What::HeadToHead, &words).unwrap_err().to_string();
-        let drift = |words| Request::parse(What::Drift, &words).unwrap_err().to_string();
-        let evaluations = |words| Request::parse(What::Evaluations, &words).unwrap_err().to_string();
+        let fails = |words| Request::parse(Dataset::Joined, &words).unwrap_err().to_string();
+        let rollups = |words| Request::parse(Dataset::Rollups, &words).unwrap_err().to_string();
+        let duel = |words| Request::parse(Dataset::HeadToHead, &words).unwrap_err().to_string();
+        let drift = |words| Request::parse(Dataset::Drift, &words).unwrap_err().to_string();
+        let evaluations = |words| Request::parse(Dataset::Evaluations, &words).unwrap_err().to_string();
         let lines = [
             fails(words("2013-02-30", "2013-03-01")),
             fails(words("2013-03-01", "March")),
             fails(words("2013-03-02", "2013-03-01")),
             fails(words("1990-01-01", "2013-03-01")),
-            fails(Words { as_of: Some("noon"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { columns: Some("key,score,key"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { by: Some("metric"), ..words("2013-03-01", "2013-03-01") }),
-            rollups(Words { by: Some("tag."), ..words("2013-03-01", "2013-03-01") }),
-            rollups(Words {
+            fails(Params { as_of: Some("noon"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { columns: Some("key,score,key"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { by: Some("metric"), ..words("2013-03-01", "2013-03-01") }),
+            rollups(Params { by: Some("tag."), ..words("2013-03-01", "2013-03-01") }),
+            rollups(Params {
                 by: Some("tag.carrier"),
                 release: Some("v1"),
                 ..words("2013-03-01", "2013-03-01")
             }),
-            What::parse("prediction").unwrap_err().to_string(),
-            Request::parse(What::Confusion, &Words { interval: true, ..words("2013-03-01", "2013-03-01") })
-                .unwrap_err()
-                .to_string(),
-            fails(Words { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { period: Some("week"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { period: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { costs: Some("fp"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { costs: Some("fp=1"), ..words("2013-03-01", "2013-03-01") }),
-            fails(Words { reference: Some("2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
-            drift(Words { reference: Some("2013-03"), ..words("2013-03-01", "2013-03-01") }),
-            drift(Words { reference: Some("2013-03-02..2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
-            drift(Words { period: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
+            Dataset::parse("prediction").unwrap_err().to_string(),
+            Request::parse(
+                Dataset::Confusion,
+                &Params { interval: true, ..words("2013-03-01", "2013-03-01") },
+            )
+            .unwrap_err()
+            .to_string(),
+            fails(Params { threshold: Some("0.5"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { period: Some("week"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { period: Some("weeks"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { threshold: Some("half"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { threshold: Some("NaN"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { zero_division: Some("2"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { costs: Some("fp"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { costs: Some("fp=1"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { reference: Some("2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Params { reference: Some("2013-03"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Params { reference: Some("2013-03-02..2013-03-01"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Params { period: Some("hour"), ..words("2013-03-01", "2013-03-01") }),
             duel(words("2013-03-01", "2013-03-01")),
-            duel(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
-            duel(Words { release: Some("v1"), against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
-            duel(Words {
+            duel(Params { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
+            duel(Params { release: Some("v1"), against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
+            duel(Params {
                 release: Some("v2"),
                 against: Some("v1"),
                 period: Some("hour"),
                 ..words("2013-03-01", "2013-03-01")
             }),
-            duel(Words { environment: Some("production"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { mature: Some("90%"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words {
+            duel(Params { environment: Some("production"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { mature: Some("90%"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params {
                 mature: Some("0.9"),
                 period: Some("week"),
                 ..words("2013-03-01", "2013-03-01")
             }),
-            fails(Words { mature: Some("0.9"), ..words("2013-03-01", "2013-03-01") }),
-            evaluations(Words { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
-            drift(Words { by: Some("tag.carrier"), ..words("2013-03-01", "2013-03-01") }),
+            fails(Params { mature: Some("0.9"), ..words("2013-03-01", "2013-03-01") }),
+            evaluations(Params { against: Some("v1"), ..words("2013-03-01", "2013-03-01") }),
+            drift(Params { by: Some("tag.carrier"), ..words("2013-03-01", "2013-03-01") }),
         ];
         insta::assert_snapshot!(lines.join("\n"));
     }
 
     #[test]
     fn a_day_stands_for_its_beginning() {
-        let words = Words {
+        let words = Params {
             as_of: Some("2013-07-01"),
             columns: Some("key, score"),
             ..words("2013-06-01", "2013-06-30")
         };
-        let request = Request::parse(What::Joined, &words).unwrap();
+        let request = Request::parse(Dataset::Joined, &words).unwrap();
         assert_eq!(request.as_of.unwrap().to_string(), "2013-07-01T00:00:00Z");
         assert_eq!(request.columns.unwrap(), ["key", "score"]);
     }

@@ -27,7 +27,7 @@ use self::pick::{Candidate, Picker, Said, Taken};
 use crate::{
     Query,
     frame::failed,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
     work,
 };
 
@@ -239,8 +239,8 @@ impl Query {
         for day in spec.window().days() {
             let text = day.to_string();
             let words =
-                Words { from: &text, to: &text, release: spec.release.as_deref(), ..Words::default() };
-            let answer = self.run(workspace, &Request::parse(What::Joined, &words)?).await?;
+                Params { from: &text, to: &text, release: spec.release.as_deref(), ..Params::default() };
+            let answer = self.run(workspace, &Request::parse(Dataset::Joined, &words)?).await?;
             for warning in &answer.warnings {
                 if !warnings.contains(warning) {
                     warnings.push(warning.clone());

@@ -10,7 +10,7 @@ use table::Table;
 use crate::{
     Point, Query,
     read::Reading,
-    request::{Request, What},
+    request::{Dataset, Request},
 };
 
 /// The events of a kind in a window of days: by default predictions, all columns, in the order of the log.
@@ -56,14 +56,14 @@ impl Scan {
     /// Scans the predictions of a window within the bounds and by the clock of a service.
     pub fn of(query: Query, workspace: &Id, window: Window) -> Self {
         let request =
-            Request { columns: None, ..Request::of(What::Events(Kind::Predictions), window, Vec::new()) };
+            Request { columns: None, ..Request::of(Dataset::Events(Kind::Predictions), window, Vec::new()) };
         Self { query, workspace: workspace.clone(), request }
     }
 
     /// Selects events of this kind.
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
-        self.request.what = What::Events(kind);
+        self.request.what = Dataset::Events(kind);
         self
     }
 
@@ -71,7 +71,7 @@ impl Scan {
     /// frame.
     #[must_use]
     pub fn joined(mut self) -> Self {
-        self.request.what = What::Joined;
+        self.request.what = Dataset::Joined;
         self
     }
 
@@ -92,28 +92,28 @@ impl Scan {
     /// Adds a condition on the events: an expression of SQL over their columns.
     #[must_use]
     pub fn filter(mut self, condition: &str) -> Self {
-        self.request.narrowed.conditions.push(condition.to_owned());
+        self.request.row_filter.conditions.push(condition.to_owned());
         self
     }
 
     /// Selects the events of a share of keys, which is fixed.
     #[must_use]
     pub fn sample(mut self, share: Share) -> Self {
-        self.request.narrowed.sample = Some(share);
+        self.request.row_filter.sample = Some(share);
         self
     }
 
     /// Limits the number of rows.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
-        self.request.narrowed.limit = Some(rows);
+        self.request.row_filter.limit = Some(rows);
         self
     }
 
     /// Orders the last day first, and within each day the latest event first.
     #[must_use]
     pub fn newest(mut self) -> Self {
-        self.request.narrowed.newest = true;
+        self.request.row_filter.newest = true;
         self
     }
 

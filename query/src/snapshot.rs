@@ -15,7 +15,7 @@ use crate::{
     expired::may_expire,
     parts,
     read::Reading,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
     work,
 };
 
@@ -56,8 +56,8 @@ impl Query {
     pub async fn create_snapshot(&self, new: &NewSnapshot) -> Result<(Snapshot, Vec<String>)> {
         let asked = asked(new);
         let named = asked.iter().map(|(name, text)| (*name, text.as_str()));
-        let words = Words::of(named, self.now())?;
-        let what = What::parse(new.what.as_deref().unwrap_or(SNAPSHOTS_OF[0]))?;
+        let words = Params::of(named, self.now())?;
+        let what = Dataset::parse(new.what.as_deref().unwrap_or(SNAPSHOTS_OF[0]))?;
         check_what(what)?;
         let mut request = Request::parse(what, &words)?;
         request.columns.clone_from(&new.columns);
@@ -102,7 +102,7 @@ impl Query {
     ///
     /// # Errors
     /// `NotFound`, if there is none of this name; `Invalid`, if it is of something else.
-    pub async fn snapshot(&self, workspace: &Id, what: What, name: &str) -> Result<Request> {
+    pub async fn snapshot(&self, workspace: &Id, what: Dataset, name: &str) -> Result<Request> {
         let snapshot = self.catalog().snapshot(workspace, name).await?;
         if snapshot.content.what != what.name() {
             return Err(Error::invalid(format!(
@@ -187,7 +187,7 @@ fn asked(new: &NewSnapshot) -> Vec<(&'static str, String)> {
     texts.chain(numbers).collect()
 }
 
-fn check_what(what: What) -> Result<()> {
+fn check_what(what: Dataset) -> Result<()> {
     match SNAPSHOTS_OF.contains(&what.name()) {
         true => Ok(()),
         false => Err(Error::invalid(format!("what: a snapshot is of {}", SNAPSHOTS_OF.join(", ")))),
@@ -195,9 +195,9 @@ fn check_what(what: What) -> Result<()> {
 }
 
 /// Returns the parameters that request the rows again. A window given by its length is stored by its ends.
-fn kept_words(words: &Words<'_>, last: Option<&[String; 2]>) -> BTreeMap<String, String> {
+fn kept_words(words: &Params<'_>, last: Option<&[String; 2]>) -> BTreeMap<String, String> {
     let [from, to] = last.map_or([words.from, words.to], |[from, to]| [from, to]);
-    let words = Words { from, to, ..words.clone() };
+    let words = Params { from, to, ..words.clone() };
     let kept = words.given().filter(|(name, _)| SNAPSHOT_WORDS.contains(name));
     kept.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
@@ -205,8 +205,8 @@ fn kept_words(words: &Words<'_>, last: Option<&[String; 2]>) -> BTreeMap<String,
 fn request_of(snapshot: &Snapshot) -> Result<Request> {
     let content = &snapshot.content;
     let words = content.words.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-    let words = Words::of(words, snapshot.entity.created_at)?;
-    let request = Request::parse(What::parse(&content.what)?, &words)?;
+    let words = Params::of(words, snapshot.entity.created_at)?;
+    let request = Request::parse(Dataset::parse(&content.what)?, &words)?;
     let (columns, read_version) = (Some(content.columns.clone()), Some(Arc::new(content.read_version()?)));
     Ok(Request { columns, read_version, is_of_snapshot: true, ..request })
 }

@@ -23,14 +23,15 @@ use crate::{
     budget::{Hold, StreamPlace, Wanted as WantedHold, not_whole},
     encode::Encoder,
     explain::Step,
-    narrow::Narrowed,
     output::Format,
     packed,
     parts::{self, Part, Parts},
     plan::Plan,
     read::Reading,
-    request::{Request, What},
-    rollups, work,
+    request::{Dataset, Request},
+    rollups,
+    row_filter::RowFilter,
+    work,
 };
 
 /// Number of messages made at once, in a format of messages.
@@ -93,8 +94,8 @@ impl Query {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
-        let narrowed = &request.narrowed;
-        hold.stay_whole(narrowed.conditions.is_empty() && narrowed.sample.is_none());
+        let row_filter = &request.row_filter;
+        hold.stay_whole(row_filter.conditions.is_empty() && row_filter.sample.is_none());
         let found = match self.has_too_many_rows(workspace, request, &hold).await? {
             true => Err(not_whole()),
             false => self.read(workspace, request, &hold).await,
@@ -127,8 +128,8 @@ impl Query {
     /// Returns true if rollups count too many events in the first days of a window to try its answer as a whole. It is a guess
     /// that saves reading events twice: events not yet in rollups are found by the attempt.
     async fn has_too_many_rows(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<bool> {
-        let What::Events(kind) = request.what else { return Ok(false) };
-        let is_of_all = request.narrowed == Narrowed::default() && request.release.is_none();
+        let Dataset::Events(kind) = request.what else { return Ok(false) };
+        let is_of_all = request.row_filter == RowFilter::default() && request.release.is_none();
         // For one day the check saves nothing.
         if !is_of_all || !request.is_of_now() || request.window.from() == request.window.to() {
             return Ok(false);
@@ -140,7 +141,7 @@ impl Query {
     pub(crate) async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {
         self.warn_of_expired_events(reading, request).await?;
         match request.what {
-            What::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
+            Dataset::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
             _ => Plan::of_joined(reading, self.wanted(Kind::Predictions, request).await?).await,
         }
     }

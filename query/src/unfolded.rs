@@ -12,7 +12,7 @@ use log::{
 };
 use table::{KeyRange, Query, Table, query_all};
 
-use crate::request::{Request, What};
+use crate::request::{Dataset, Request};
 
 /// Maximum number of logs checked.
 const MOST_LOGS: usize = 64;
@@ -22,10 +22,10 @@ const MOST_LOGS: usize = 64;
 pub(crate) async fn unfolded(table: &dyn Table, workspace: &Id, request: &Request) -> Result<Option<String>> {
     let window = request.window;
     let kinds: &[Kind] = match request.what {
-        What::Drift => &[Kind::Predictions],
+        Dataset::Drift => &[Kind::Predictions],
         _ => request.kinds_read(),
     };
-    let of_rollups = matches!(request.what, What::Rollups | What::Drift);
+    let of_rollups = matches!(request.what, Dataset::Rollups | Dataset::Drift);
     let wanted = if of_rollups { Projection::Rollup } else { Projection::Evaluation };
     let version = active::load(table, workspace).await?.version;
     let range = key::projections(workspace, version, window.from(), window.to());

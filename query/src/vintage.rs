@@ -24,13 +24,13 @@ use crate::{
     known::Expired,
     maturity::{BYTES_OF_EVALUATION, EvaluationAtAge, Told, rows_of},
     read::Reading,
-    request::{Request, What},
+    request::{Dataset, Request},
     series::held_items,
 };
 
 /// Returns true if vintages suffice for a request of maturity.
 pub(crate) fn is_of_vintages(request: &Request) -> bool {
-    let plain = Request { what: What::Evaluations, mature: None, ..request.clone() };
+    let plain = Request { what: Dataset::Evaluations, mature: None, ..request.clone() };
     request.is_of_ages() && !plain.is_of_logs() && !request.is_of_snapshot
 }
 

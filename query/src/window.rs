@@ -2,7 +2,7 @@
 
 use event::{Day, Error, MAX_WINDOW_DAYS, Result, Timestamp, Window, Zone};
 
-use crate::request::What;
+use crate::request::Dataset;
 
 /// The days that a request reads and, for events and joined rows, the instants between which they happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ impl Span {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub(crate) fn parse(what: What, from: &str, to: &str) -> Result<Self> {
+    pub(crate) fn parse(what: Dataset, from: &str, to: &str) -> Result<Self> {
         let instant = |name: &str, text: &str| match text.contains('T') {
             false => Ok(None),
             true if what.rows_of().is_none() => Err(Error::invalid(format!(
@@ -57,7 +57,7 @@ impl Last<'_> {
     ///
     /// # Errors
     /// `Invalid`, if it is no such number, or hours are requested of data of whole days.
-    pub(crate) fn ends(&self, what: What, zone: Option<Zone>) -> Result<[String; 2]> {
+    pub(crate) fn ends(&self, what: Dataset, zone: Option<Zone>) -> Result<[String; 2]> {
         let word = self.word;
         let wrong = || {
             Error::invalid(format!(
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    const EVENTS: What = What::Events(Kind::Predictions);
+    const EVENTS: Dataset = Dataset::Events(Kind::Predictions);
 
     #[test]
     fn trailing_window_is_parsed_from_its_length() {
@@ -165,7 +165,7 @@ mod tests {
             assert!(ends(word).unwrap_err().to_string().starts_with("last: "), "{word}");
         }
         let berlin = Zone::parse("Europe/Berlin").unwrap();
-        let last = |word| Last { word, now }.ends(What::Evaluations, Some(berlin));
+        let last = |word| Last { word, now }.ends(Dataset::Evaluations, Some(berlin));
         assert_eq!(last("2d").unwrap(), ["2026-06-30", "2026-07-01"], "it is tomorrow there");
         assert!(last("2h").unwrap_err().to_string().contains("whole days"));
     }
@@ -192,10 +192,10 @@ mod tests {
         }
         assert!(span("2026-06-29Tnoon", "2026-07-01").unwrap_err().to_string().starts_with("from: "));
         assert_eq!(
-            Span::parse(What::Joined, "2026-06-01", "2026-06-02T00:00:00Z").unwrap().days.to().to_string(),
+            Span::parse(Dataset::Joined, "2026-06-01", "2026-06-02T00:00:00Z").unwrap().days.to().to_string(),
             "2026-06-01"
         );
-        let refused = Span::parse(What::Evaluations, "2026-06-01", "2026-06-02T00:00:00Z").unwrap_err();
+        let refused = Span::parse(Dataset::Evaluations, "2026-06-01", "2026-06-02T00:00:00Z").unwrap_err();
         assert_eq!(
             refused.to_string(),
             "to: evaluations are of whole days; name a day instead of an instant"

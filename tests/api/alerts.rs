@@ -247,7 +247,7 @@ async fn drift_is_held_against_a_reference(world: World) {
 async fn alert_metrics_use_given_tag_and_mature_days(world: World) {
     let scene = Scene::new(world).await;
     let new = NewDefinition {
-        splits: Some(vec!["tag.carrier".into()]),
+        dimensions: Some(vec!["tag.carrier".into()]),
         from: Some("2026-06-01".parse().unwrap()),
         ..NewDefinition::default()
     };
@@ -278,7 +278,7 @@ async fn alert_metrics_use_given_tag_and_mature_days(world: World) {
     assert_eq!(numbers(of("carrier=UA")).await, [Some(0.5), Some(0.5)]);
     assert_eq!(numbers(of("carrier=AA")).await, [Some(1.0), None], "none of them is judged");
     assert_eq!(numbers(of("carrier=B6")).await, [None, None]);
-    assert_eq!(numbers(of("other=UA")).await, [None, None], "no split is declared by it");
+    assert_eq!(numbers(of("other=UA")).await, [None, None], "no dimension is declared by it");
     let mature = |share| AlertRuleBody { min_completeness: Some(share), ..low.clone() };
     assert_eq!(numbers(mature(0.5)).await, [Some(0.75), Some(0.5)]);
     assert_eq!(numbers(mature(0.51)).await, [Some(0.75), None]);

@@ -10,7 +10,7 @@ use catalog::{
 use event::{ErrorKind, Kind, Window};
 use futures::future::join_all;
 use log::{key::ReviewItemId, scan};
-use query::{ArenaRanking, Request, What, Words};
+use query::{ArenaRanking, Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -97,8 +97,8 @@ fn records(ranking: &ArenaRanking) -> Vec<String> {
 /// Votes of June, as metrics.
 async fn votes(scene: &Scene) -> Vec<String> {
     let columns = Some("name,measured_at,value,release,key,tag.against");
-    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Metrics), &words).unwrap();
+    let words = Params { from: "2026-06-01", to: "2026-06-30", columns, ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Metrics), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
     lines.sort_unstable();
@@ -306,8 +306,8 @@ async fn vote_stores_two_metrics_once_despite_crashes(scene: Scene) {
     scene.project().await;
     scene.assert_verified().await;
     assert_eq!(scene.metrics(None).await, before);
-    let words = Words { from: "2026-06-10", to: "2026-06-10", by: Some("metric"), ..Words::default() };
-    let request = Request::parse(What::Rollups, &words).unwrap();
+    let words = Params { from: "2026-06-10", to: "2026-06-10", by: Some("metric"), ..Params::default() };
+    let request = Request::parse(Dataset::Rollups, &words).unwrap();
     let rollups = csv(scene.query(at("2026-06-11T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     for mean in ["arena.duel,v1,1,9,1.0", "arena.duel,v2,1,9,0.0"] {
         assert!(rollups.contains(mean), "{rollups}");

@@ -12,8 +12,8 @@ use log::{
     read_version::ReadVersion,
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
-use projector::dlq::{self, Stopped};
-use query::{Answer, Bounds, Query, Request, What, Words};
+use projector::dead_letters::{self, Stopped};
+use query::{Answer, Bounds, Dataset, Params, Query, Request};
 use table::{Condition, Table};
 use tests::{
     between::{Between, Call},
@@ -26,7 +26,7 @@ use tests::{
 };
 
 const DAY: &str = "2026-06-01";
-const WHATS: [What; 3] = [What::Events(Kind::Predictions), What::Joined, What::Evaluations];
+const WHATS: [Dataset; 3] = [Dataset::Events(Kind::Predictions), Dataset::Joined, Dataset::Evaluations];
 
 struct World {
     table: Arc<dyn Table>,
@@ -85,11 +85,12 @@ impl World {
         self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
     }
 
-    fn request(&self, what: What, as_of: Option<&str>, read_version: Option<&str>) -> Request {
-        Request::parse(what, &Words { from: DAY, to: DAY, as_of, read_version, ..Words::default() }).unwrap()
+    fn request(&self, what: Dataset, as_of: Option<&str>, read_version: Option<&str>) -> Request {
+        Request::parse(what, &Params { from: DAY, to: DAY, as_of, read_version, ..Params::default() })
+            .unwrap()
     }
 
-    async fn ask(&self, what: What, as_of: Option<&str>, read_version: Option<&str>) -> (String, Answer) {
+    async fn ask(&self, what: Dataset, as_of: Option<&str>, read_version: Option<&str>) -> (String, Answer) {
         let mut answer =
             self.query.run(self.workspace.id(), &self.request(what, as_of, read_version)).await.unwrap();
         (csv(&mut answer), answer)
@@ -97,7 +98,7 @@ impl World {
 
     /// Keys of the predictions of an answer.
     async fn keys(&self, as_of: Option<&str>, read_version: Option<&str>) -> String {
-        let (_, answer) = self.ask(What::Events(Kind::Predictions), as_of, read_version).await;
+        let (_, answer) = self.ask(Dataset::Events(Kind::Predictions), as_of, read_version).await;
         let keys = answer.frame.column("key").unwrap().str().unwrap().iter();
         keys.map(Option::unwrap).collect::<Vec<_>>().join(" ")
     }
@@ -129,7 +130,7 @@ async fn read_version_returns_identical_bytes_after_later_appends(world: World) 
     let mut before = Vec::new();
     for what in WHATS {
         for as_of in
-            [Some(THEN), None].into_iter().filter(|as_of| as_of.is_some() || what != What::Evaluations)
+            [Some(THEN), None].into_iter().filter(|as_of| as_of.is_some() || what != Dataset::Evaluations)
         {
             let (text, answer) = world.ask(what, as_of, None).await;
             assert_eq!(answer.as_of.map(|as_of| as_of.to_string()).as_deref(), as_of);
@@ -213,7 +214,7 @@ async fn partitioned_reading_of_a_day_is_repeatable(world: World) {
     for item in [predictions, outcomes(1, &keys[..400])] {
         world.table.put(item, Condition::Absent).await.unwrap();
     }
-    let at_once = world.ask(What::Evaluations, Some(THEN), None).await.0;
+    let at_once = world.ask(Dataset::Evaluations, Some(THEN), None).await.0;
     // A slow writer appends before the second read.
     let of = key::segments_of_kind(world.workspace.id(), day(), Kind::Outcomes);
     let late = Arc::new(Mutex::new(Some(outcomes(2, &keys[400..]))));
@@ -232,14 +233,14 @@ async fn partitioned_reading_of_a_day_is_repeatable(world: World) {
     });
     let bounds = Bounds { memory: 64 * 1024, ..Bounds::default() };
     let query = Query::new(Arc::new(table), world.clock.clock()).within(bounds);
-    let request = world.request(What::Evaluations, Some(THEN), None);
+    let request = world.request(Dataset::Evaluations, Some(THEN), None);
     let mut answer = query.run(world.workspace.id(), &request).await.unwrap();
     assert_eq!(csv(&mut answer), at_once);
     assert!(late.lock().unwrap().is_none() && reads.load(Ordering::Relaxed) > 2);
     // The read version gives the answer again.
     let read_version = answer.read_version.unwrap().to_string();
-    assert_eq!(world.ask(What::Evaluations, None, Some(&read_version)).await.0, at_once);
-    assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
+    assert_eq!(world.ask(Dataset::Evaluations, None, Some(&read_version)).await.0, at_once);
+    assert_ne!(world.ask(Dataset::Evaluations, Some(THEN), None).await.0, at_once);
 }
 
 async fn read_version_belongs_to_its_workspace_and_window(world: World) {
@@ -247,15 +248,22 @@ async fn read_version_belongs_to_its_workspace_and_window(world: World) {
     let read_version = world.ask(WHATS[0], None, None).await.1.read_version.unwrap();
     let text = read_version.to_string();
     let refused = |what, from: &str, to: &str| {
-        Request::parse(what, &Words { from, to, read_version: Some(&text), ..Words::default() })
+        Request::parse(what, &Params { from, to, read_version: Some(&text), ..Params::default() })
             .unwrap_err()
             .to_string()
     };
     assert_eq!(refused(WHATS[0], DAY, "2026-06-02"), "read-version: it is of 2026-06-01 to 2026-06-01");
-    assert_eq!(refused(What::Joined, DAY, DAY), "read-version: it does not say how far outcomes were read");
-    let words = Words { from: DAY, to: DAY, read_version: Some(&text), as_of: Some(DAY), ..Words::default() };
+    assert_eq!(
+        refused(Dataset::Joined, DAY, DAY),
+        "read-version: it does not say how far outcomes were read"
+    );
+    let words =
+        Params { from: DAY, to: DAY, read_version: Some(&text), as_of: Some(DAY), ..Params::default() };
     assert!(Request::parse(WHATS[0], &words).is_err(), "two times at once");
-    assert_eq!(refused(What::Rollups, DAY, DAY), "read-version: it does not say how far outcomes were read");
+    assert_eq!(
+        refused(Dataset::Rollups, DAY, DAY),
+        "read-version: it does not say how far outcomes were read"
+    );
     let other =
         ReadVersion { workspace: event::Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(), ..read_version }
             .to_string();
@@ -282,14 +290,14 @@ async fn unreadable_segment_is_left_out_by_name(world: World) {
     with_bad_segment(&world).await;
     for as_of in [None, Some("2026-06-01T12:30:00Z")] {
         assert_eq!(world.keys(as_of, None).await, "a c");
-        for what in WHATS.into_iter().filter(|what| as_of.is_some() || *what != What::Evaluations) {
+        for what in WHATS.into_iter().filter(|what| as_of.is_some() || *what != Dataset::Evaluations) {
             let (text, answer) = world.ask(what, as_of, None).await;
             let [warning] = answer.warnings.as_slice() else { panic!("{:?}", answer.warnings) };
             assert!(
                 warning.starts_with("segment 2026-06-01/p/00/2 is left out: it cannot be read"),
                 "{warning}"
             );
-            if what == What::Evaluations {
+            if what == Dataset::Evaluations {
                 assert!(text.contains("v1,2,2,"), "{text}");
             }
             let read_version = answer.read_version.unwrap().to_string();
@@ -314,23 +322,29 @@ async fn skipped_segment_is_absent_except_in_read_versions(world: World) {
     let read_version = answer.read_version.unwrap().to_string();
     let log = world.log(Kind::Predictions, 1);
     let stopped = Stopped { log: log.clone(), seq: 1, reason: "it does not please".into() };
-    let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Rollup, at("2026-06-01T12:10:00Z"));
-    assert!(dlq::record(&*world.table, &letter).await.unwrap());
+    let letter =
+        dead_letters::DeadLetter::new(1, stopped, dead_letters::Refused::Rollup, at("2026-06-01T12:10:00Z"));
+    assert!(dead_letters::record(&*world.table, &letter).await.unwrap());
     assert_eq!(world.keys(None, None).await, "a c e", "nobody has skipped it yet");
-    dlq::skip(&*world.table, &letter).await.unwrap();
+    dead_letters::skip(&*world.table, &letter).await.unwrap();
     assert_eq!(world.keys(None, None).await, "a c");
-    let warnings = world.ask(What::Joined, None, None).await.1.warnings;
+    let warnings = world.ask(Dataset::Joined, None, None).await.1.warnings;
     assert!(warnings.contains(&"segment 2026-06-01/p/01/1 is left out: an operator skipped it".to_owned()));
     assert_eq!(world.ask(WHATS[0], None, Some(&read_version)).await.0, text);
     // A segment that only evaluations could not read still has events.
     let stopped = Stopped { log, seq: 1, reason: "no".into() };
-    let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Evaluation, at("2026-06-01T12:10:00Z"));
+    let letter = dead_letters::DeadLetter::new(
+        1,
+        stopped,
+        dead_letters::Refused::Evaluation,
+        at("2026-06-01T12:10:00Z"),
+    );
     let other = LogId { lane: 0, ..letter.log.clone() };
-    let letter = dlq::DeadLetter { log: other, ..letter };
-    dlq::record(&*world.table, &letter).await.unwrap();
-    dlq::skip(&*world.table, &letter).await.unwrap();
+    let letter = dead_letters::DeadLetter { log: other, ..letter };
+    dead_letters::record(&*world.table, &letter).await.unwrap();
+    dead_letters::skip(&*world.table, &letter).await.unwrap();
     assert_eq!(world.keys(None, None).await, "a c");
-    assert_eq!(world.ask(What::Joined, None, None).await.1.frame.height(), 1);
+    assert_eq!(world.ask(Dataset::Joined, None, None).await.1.frame.height(), 1);
 }
 
 async fn read_version_with_missing_segments_is_refused(world: World) {

@@ -1,7 +1,7 @@
 //! Breakdowns of evaluations: by models, tags and bins of features.
 
 use event::Kind;
-use query::{Answer, Bounds, Request, What, Words};
+use query::{Answer, Bounds, Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -54,8 +54,8 @@ fn tagged(n: usize) -> Value {
     }
 }
 
-async fn run(scene: &Scene, words: Words<'_>) -> event::Result<Answer> {
-    let request = Request::parse(What::Evaluations, &words)?;
+async fn run(scene: &Scene, words: Params<'_>) -> event::Result<Answer> {
+    let request = Request::parse(Dataset::Evaluations, &words)?;
     scene.query(at(NOW)).run(scene.id(), &request).await
 }
 
@@ -63,8 +63,8 @@ fn rows(answer: Answer) -> Vec<String> {
     csv(answer).lines().map(str::to_owned).collect()
 }
 
-fn words<'a>(by: &'a str, columns: &'a str) -> Words<'a> {
-    Words { from: DAY, to: "2026-06-02", by: Some(by), columns: Some(columns), ..Words::default() }
+fn words<'a>(by: &'a str, columns: &'a str) -> Params<'a> {
+    Params { from: DAY, to: "2026-06-02", by: Some(by), columns: Some(columns), ..Params::default() }
 }
 
 async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
@@ -84,8 +84,8 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
         "2026-06-02,v2,(none),2,2",
     ];
     assert_eq!(asked(by_tag.clone()).await, expected);
-    assert_eq!(asked(Words { release: Some("v2"), ..by_tag.clone() }).await[1..], expected[4..]);
-    let as_of = |as_of| Words { as_of: Some(as_of), ..by_tag.clone() };
+    assert_eq!(asked(Params { release: Some("v2"), ..by_tag.clone() }).await[1..], expected[4..]);
+    let as_of = |as_of| Params { as_of: Some(as_of), ..by_tag.clone() };
     assert_eq!(asked(as_of("2026-06-05")).await, expected);
     assert_eq!(asked(as_of("2026-06-04")).await.len(), 1, "nothing had been appended by then");
     let pairs = words("tag.carrier,tag.from", "release,tag.carrier,tag.from,predictions");
@@ -100,9 +100,9 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
         "v2,UA,(none),2",
         "v2,(none),(none),2",
     ];
-    assert_eq!(asked(Words { period: Some("all"), ..pairs }).await, expected);
+    assert_eq!(asked(Params { period: Some("all"), ..pairs }).await, expected);
     let bins = words("feature.hours", "release,feature.hours,predictions,accuracy_n,accuracy,auc");
-    let edges = Words { bins: Some("4,20"), period: Some("all"), ..bins.clone() };
+    let edges = Params { bins: Some("4,20"), period: Some("all"), ..bins.clone() };
     let found = asked(edges).await;
     let counts: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(4, ',').nth(3).unwrap()).collect();
     let expected = [
@@ -121,12 +121,12 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
         ["no prediction of these days has `feature.n`", "no prediction of these days has `tag.n`"];
     assert_eq!(warned("tag.n,feature.n").await, of_nothing);
     // Quantiles of both days together are the edges of both.
-    let found = asked(Words { bins: Some("2"), ..bins }).await;
+    let found = asked(Params { bins: Some("2"), ..bins }).await;
     let labels: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(5, ',').nth(4).unwrap()).collect();
     assert_eq!(labels.len(), 5);
     assert_eq!(labels[0].strip_prefix("v1"), labels[3].strip_prefix("v2"));
     assert_eq!((labels[2], labels[4]), ("v1,(none)", "v2,(none)"), "{labels:?}");
-    let refused = run(&scene, Words { bins: Some("2"), ..by_tag }).await.unwrap_err().to_string();
+    let refused = run(&scene, Params { bins: Some("2"), ..by_tag }).await.unwrap_err().to_string();
     assert_eq!(refused, "bins: only features have bins; name one in `group-by`");
 }
 
@@ -140,14 +140,14 @@ async fn releases_of_a_model_are_judged_together(world: World) {
     let by_model = words("model", columns);
     let found = rows(run(&scene, by_model.clone()).await.unwrap());
     assert!(found[1].starts_with("m,,20,20,"), "{found:?}");
-    let of_releases = rows(run(&scene, Words { by: None, ..by_model }).await.unwrap());
+    let of_releases = rows(run(&scene, Params { by: None, ..by_model }).await.unwrap());
     let counts =
         |row: &str| -> Vec<u64> { row.split(',').skip(2).take(7).map(|n| n.parse().unwrap()).collect() };
     let sum: Vec<u64> =
         counts(&of_releases[1]).iter().zip(counts(&of_releases[2])).map(|(one, other)| one + other).collect();
     assert_eq!(counts(&found[1]), sum);
     assert!(found[1].ends_with(",0,0"), "releases of one model do not meet: {found:?}");
-    let refused = run(&scene, Words { release: Some("v1"), ..words("model", "day") }).await.unwrap_err();
+    let refused = run(&scene, Params { release: Some("v1"), ..words("model", "day") }).await.unwrap_err();
     assert_eq!(refused.to_string(), "release: the rows are of models");
 }
 
@@ -156,8 +156,8 @@ async fn breakdown_is_independent_of_memory_and_read_version(world: World) {
     predict(&scene, DAY, "v1", 1_200, tagged).await;
     predict(&scene, DAY, "v2", 1_200, tagged).await;
     scene.project().await;
-    let words = Words { from: DAY, to: DAY, by: Some("tag.carrier,feature.hours"), ..Words::default() };
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let words = Params { from: DAY, to: DAY, by: Some("tag.carrier,feature.hours"), ..Params::default() };
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let query = scene.query(at(NOW));
     let answer = query.run(scene.id(), &request).await.unwrap();
     let read_version = answer.read_version.as_ref().unwrap().to_string();
@@ -169,7 +169,7 @@ async fn breakdown_is_independent_of_memory_and_read_version(world: World) {
     predict(&scene, DAY, "v1", 30, |_| json!({ "score": 0.5, "tags": { "carrier": "ZZ" } })).await;
     assert_ne!(rows(query.run(scene.id(), &request).await.unwrap()), expected);
     let again =
-        Request::parse(What::Evaluations, &Words { read_version: Some(&read_version), ..words }).unwrap();
+        Request::parse(Dataset::Evaluations, &Params { read_version: Some(&read_version), ..words }).unwrap();
     assert_eq!(rows(query.run(scene.id(), &again).await.unwrap()), expected);
 }
 
@@ -190,6 +190,6 @@ async fn the_gaps_between_values_stand_in_each_row(world: World) {
     assert!(aa[6] > 0.0 && aa[6] < 1.0 && aa[6] == none[6], "{found:?}");
     // Without values there is no ratio, and no such column unless it is named.
     let whole =
-        Words { from: DAY, to: DAY, columns: Some("day,demographic_parity_ratio"), ..Words::default() };
+        Params { from: DAY, to: DAY, columns: Some("day,demographic_parity_ratio"), ..Params::default() };
     assert_eq!(rows(run(&scene, whole).await.unwrap()), ["day,demographic_parity_ratio", "2026-06-01,"]);
 }

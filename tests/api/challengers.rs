@@ -1,7 +1,7 @@
 //! The live release of a model against all releases that predict beside it.
 
 use event::{Kind, Task};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -62,49 +62,49 @@ async fn scene(world: World) -> Scene {
     scene
 }
 
-fn words(columns: &str) -> Words<'_> {
-    Words { from: DAYS[0], to: DAYS[1], model: Some("m"), columns: Some(columns), ..Words::default() }
+fn words(columns: &str) -> Params<'_> {
+    Params { from: DAYS[0], to: DAYS[1], model: Some("m"), columns: Some(columns), ..Params::default() }
 }
 
-async fn asked(scene: &Scene, what: What, words: &Words<'_>) -> (Vec<String>, Vec<String>) {
+async fn asked(scene: &Scene, what: Dataset, words: &Params<'_>) -> (Vec<String>, Vec<String>) {
     let request = Request::parse(what, words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let warnings = answer.warnings.clone();
     (csv(answer).lines().skip(1).map(str::to_owned).collect(), warnings)
 }
 
-async fn refused(scene: &Scene, words: &Words<'_>) -> String {
-    let request = Request::parse(What::Challengers, words).unwrap();
+async fn refused(scene: &Scene, words: &Params<'_>) -> String {
+    let request = Request::parse(Dataset::Challengers, words).unwrap();
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string()
 }
 
 async fn each_challenger_row_equals_its_head_to_head(world: World) {
     let scene = scene(world).await;
-    let (rows, warnings) = asked(&scene, What::Challengers, &words(COLUMNS)).await;
+    let (rows, warnings) = asked(&scene, Dataset::Challengers, &words(COLUMNS)).await;
     assert_eq!(warnings, [""; 0]);
     // The best comes first; a release of another model is left out.
     let starts: Vec<&str> = rows.iter().map(|row| row.split(",brier").next().unwrap()).collect();
     assert_eq!(starts, ["2026-06-01,v2,v1,80,80,0,0", "2026-06-01,v3,v1,80,0,80,0"]);
     for (row, name) in rows.iter().zip(["v2", "v3"]) {
-        let pair = Words {
+        let pair = Params {
             model: None,
             release: Some(name),
             against: Some("v1"),
             period: Some("all"),
             ..words(COLUMNS)
         };
-        assert_eq!(asked(&scene, What::HeadToHead, &pair).await.0, std::slice::from_ref(row));
+        assert_eq!(asked(&scene, Dataset::HeadToHead, &pair).await.0, std::slice::from_ref(row));
     }
-    let one = Words { release: Some("v3"), ..words(COLUMNS) };
-    assert_eq!(asked(&scene, What::Challengers, &one).await.0, rows[1..]);
+    let one = Params { release: Some("v3"), ..words(COLUMNS) };
+    assert_eq!(asked(&scene, Dataset::Challengers, &one).await.0, rows[1..]);
     // A release without common predictions with the champion is named in a warning, not in a row.
     day(&scene, "2026-06-03", 5, &[("v4", 0.8)]).await;
-    let more = Words { to: "2026-06-03", ..words(COLUMNS) };
-    let (with_more, warnings) = asked(&scene, What::Challengers, &more).await;
+    let more = Params { to: "2026-06-03", ..words(COLUMNS) };
+    let (with_more, warnings) = asked(&scene, Dataset::Challengers, &more).await;
     assert_eq!(with_more, rows);
     assert_eq!(warnings, ["nothing judges v4 and v1 on the same prediction"]);
-    let alone = Words { from: "2026-06-03", to: "2026-06-03", ..words(COLUMNS) };
-    let (none, warnings) = asked(&scene, What::Challengers, &alone).await;
+    let alone = Params { from: "2026-06-03", to: "2026-06-03", ..words(COLUMNS) };
+    let (none, warnings) = asked(&scene, Dataset::Challengers, &alone).await;
     assert_eq!(none, [""; 0]);
     assert_eq!(warnings[1], "the live release v1 predicted nothing in these days");
 }
@@ -112,24 +112,24 @@ async fn each_challenger_row_equals_its_head_to_head(world: World) {
 async fn who_was_champion_then_is_told_by_then(world: World) {
     let scene = scene(world).await;
     let columns = "release,against,wins,losses";
-    let (before, _) = asked(&scene, What::Challengers, &words(columns)).await;
+    let (before, _) = asked(&scene, Dataset::Challengers, &words(columns)).await;
     assert_eq!(before, ["v2,v1,80,0", "v3,v1,0,80"]);
-    let request = Request::parse(What::Challengers, &words(columns)).unwrap();
+    let request = Request::parse(Dataset::Challengers, &words(columns)).unwrap();
     let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
     let read_version = then.read_version.unwrap().to_string();
     // On the second day another release becomes live, which is known only later.
     let promoted = json!([{ "release": "v2", "released_at": "2026-06-02T12:00:00Z", "model": "m", "action": "promote",
                              "environment": "production" }]);
     scene.append(Kind::Releases, promoted, "2026-06-08T00:00:00Z").await.unwrap();
-    let (now, _) = asked(&scene, What::Challengers, &words(columns)).await;
+    let (now, _) = asked(&scene, Dataset::Challengers, &words(columns)).await;
     assert_eq!(now, ["v1,v2,0,80", "v3,v2,0,80"]);
     for known in [
-        Words { as_of: Some("2026-06-05"), ..words(columns) },
-        Words { read_version: Some(&read_version), ..words(columns) },
+        Params { as_of: Some("2026-06-05"), ..words(columns) },
+        Params { read_version: Some(&read_version), ..words(columns) },
         // At the end of the first day the other one was live.
-        Words { to: DAYS[0], ..words("release,against") },
+        Params { to: DAYS[0], ..words("release,against") },
     ] {
-        let (rows, _) = asked(&scene, What::Challengers, &known).await;
+        let (rows, _) = asked(&scene, Dataset::Challengers, &known).await;
         assert!(rows[0].starts_with("v2,v1") && rows[1].starts_with("v3,v1"), "{known:?}: {rows:?}");
     }
 }
@@ -137,33 +137,33 @@ async fn who_was_champion_then_is_told_by_then(world: World) {
 async fn wrong_words_of_challengers_are_named(world: World) {
     let scene = scene(world).await;
     for (wrong, because) in [
-        (Words { model: None, ..words("n") }, "model: name the model whose live release is challenged"),
-        (Words { model: Some("a b"), ..words("n") }, "model: "),
-        (Words { environment: Some(""), ..words("n") }, "environment: "),
-        (Words { period: Some("week"), ..words("n") }, "period: `challengers` does not take it"),
+        (Params { model: None, ..words("n") }, "model: name the model whose live release is challenged"),
+        (Params { model: Some("a b"), ..words("n") }, "model: "),
+        (Params { environment: Some(""), ..words("n") }, "environment: "),
+        (Params { period: Some("week"), ..words("n") }, "period: `challengers` does not take it"),
         (
-            Words { shadow: true, environment: Some("production"), ..words("n") },
+            Params { shadow: true, environment: Some("production"), ..words("n") },
             "`challengers` does not take it",
         ),
-        (Words { by: Some("tag.city"), ..words("n") }, "group-by: `challengers` does not take it"),
+        (Params { by: Some("tag.city"), ..words("n") }, "group-by: `challengers` does not take it"),
         (
-            Words { against: Some("v1"), ..words("n") },
+            Params { against: Some("v1"), ..words("n") },
             "against: `challengers` does not take it; it is of head-to-head",
         ),
     ] {
-        let refusal = Request::parse(What::Challengers, &wrong).unwrap_err().to_string();
+        let refusal = Request::parse(Dataset::Challengers, &wrong).unwrap_err().to_string();
         assert!(refusal.contains(because), "{refusal}");
     }
-    let evaluations = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
+    let evaluations = Request::parse(Dataset::Evaluations, &words("day")).unwrap_err().to_string();
     assert!(
         evaluations.contains("model: `evaluations` does not take it; it is of challengers"),
         "{evaluations}"
     );
     let (none, warnings) =
-        asked(&scene, What::Challengers, &Words { model: Some("other"), ..words("n") }).await;
+        asked(&scene, Dataset::Challengers, &Params { model: Some("other"), ..words("n") }).await;
     assert_eq!(none, [""; 0]);
     assert_eq!(warnings, ["no release of other was live in production when the window ended"]);
-    let refusal = refused(&scene, &Words { model: Some("nobody"), ..words("n") }).await;
+    let refusal = refused(&scene, &Params { model: Some("nobody"), ..words("n") }).await;
     assert!(refusal.contains("there is no release of a model `nobody`"), "{refusal}");
 }
 
@@ -171,7 +171,8 @@ async fn wrong_words_of_challengers_are_named(world: World) {
 async fn where_nothing_was_live_a_warning_says_so(world: World) {
     let scene = Scene::new(world).await;
     let warned = async |environment: Option<&str>, says: &str| {
-        let (rows, warnings) = asked(&scene, What::Challengers, &Words { environment, ..words("n") }).await;
+        let (rows, warnings) =
+            asked(&scene, Dataset::Challengers, &Params { environment, ..words("n") }).await;
         let environment = environment.unwrap_or("production");
         let none = format!("no release of m was live in {environment} when the window ended");
         assert_eq!((rows, warnings), (Vec::new(), vec![none, says.to_owned()]));

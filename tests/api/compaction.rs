@@ -15,7 +15,7 @@ use log::{
     store::Store,
 };
 use projector::compact::{Compactor, Done};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use table::{Call, Layer, Query, Table, query_all};
 use tests::{
@@ -89,8 +89,8 @@ async fn trickle(scene: &Scene, count: i64) {
     scene.project().await;
 }
 
-async fn ask(scene: &Scene, what: What, words: Words<'_>) -> (String, Option<String>) {
-    let request = Request::parse(what, &Words { from: DAY, to: DAY, ..words }).unwrap();
+async fn ask(scene: &Scene, what: Dataset, words: Params<'_>) -> (String, Option<String>) {
+    let request = Request::parse(what, &Params { from: DAY, to: DAY, ..words }).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let read_version = answer.read_version.as_ref().map(ToString::to_string);
     (csv(answer), read_version)
@@ -98,14 +98,18 @@ async fn ask(scene: &Scene, what: What, words: Words<'_>) -> (String, Option<Str
 
 /// Answer with its question: the subject, the instant or read version, the rows.
 struct Answered {
-    what: What,
+    what: Dataset,
     as_of: Option<String>,
     text: String,
     read_version: Option<String>,
 }
 
-const WHATS: [What; 4] =
-    [What::Events(Kind::Predictions), What::Events(Kind::Outcomes), What::Joined, What::Evaluations];
+const WHATS: [Dataset; 4] = [
+    Dataset::Events(Kind::Predictions),
+    Dataset::Events(Kind::Outcomes),
+    Dataset::Joined,
+    Dataset::Evaluations,
+];
 
 async fn answers(scene: &Scene, every: i64, count: i64) -> Vec<Answered> {
     let mut all = Vec::new();
@@ -113,7 +117,7 @@ async fn answers(scene: &Scene, every: i64, count: i64) -> Vec<Answered> {
         for number in (0..=count).step_by(every as usize) {
             let as_of = (number < count).then(|| minute(number).to_string());
             let (text, read_version) =
-                ask(scene, what, Words { as_of: as_of.as_deref(), ..Words::default() }).await;
+                ask(scene, what, Params { as_of: as_of.as_deref(), ..Params::default() }).await;
             all.push(Answered { what, as_of, text, read_version });
         }
     }
@@ -122,11 +126,11 @@ async fn answers(scene: &Scene, every: i64, count: i64) -> Vec<Answered> {
 
 async fn assert_answers(scene: &Scene, answers: &[Answered]) {
     for Answered { what, as_of, text, read_version } in answers {
-        let again = ask(scene, *what, Words { as_of: as_of.as_deref(), ..Words::default() }).await;
+        let again = ask(scene, *what, Params { as_of: as_of.as_deref(), ..Params::default() }).await;
         assert_eq!(&again, &(text.clone(), read_version.clone()), "{what:?} as of {as_of:?}");
         if let Some(read_version) = read_version {
             let again =
-                ask(scene, *what, Words { read_version: Some(read_version), ..Words::default() }).await.0;
+                ask(scene, *what, Params { read_version: Some(read_version), ..Params::default() }).await.0;
             assert_eq!(&again, text, "{what:?} at the read version of {as_of:?}");
         }
     }
@@ -297,7 +301,7 @@ async fn keys_erased_from_merged_segments_count_once(scene: Scene) {
         }
         assert_eq!(stored(&scene, Kind::Outcomes).await, [(1, 15), (16, 16)]);
     }
-    let texts = ask(&scene, What::Events(Kind::Predictions), Words::default()).await.0;
+    let texts = ask(&scene, Dataset::Events(Kind::Predictions), Params::default()).await.0;
     assert_eq!(texts.lines().count(), 17);
     for number in [3, 5, 11, 12] {
         assert!(!texts.contains(&format!("key-{number},")), "{texts}");

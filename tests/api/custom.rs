@@ -6,7 +6,7 @@ use catalog::PrimaryMetric;
 use event::{Clock, ErrorKind, Kind, NewDefinition};
 use ingest::SubmitError;
 use projector::rebuild::{Pace, rebuild};
-use query::{Answer, LeaderboardWords, Request, Source, Sql, SqlWords, What, Words};
+use query::{Answer, Dataset, LeaderboardWords, Params, Request, Source, Sql, SqlParams};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -93,17 +93,17 @@ async fn scene_of(world: World) -> Scene {
     scene
 }
 
-fn words() -> Words<'static> {
-    Words { from: DAYS[0], to: DAYS[1], ..Words::default() }
+fn words() -> Params<'static> {
+    Params { from: DAYS[0], to: DAYS[1], ..Params::default() }
 }
 
-async fn run(scene: &Scene, words: &Words<'_>) -> Answer {
-    let request = Request::parse(What::Evaluations, words).unwrap();
+async fn run(scene: &Scene, words: &Params<'_>) -> Answer {
+    let request = Request::parse(Dataset::Evaluations, words).unwrap();
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()
 }
 
 async fn sql(scene: &Scene, statement: &str) -> Answer {
-    let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+    let sql = Sql::parse(&SqlParams { statement, ..SqlParams::default() }).unwrap();
     scene.query(at(NOW)).sql(scene.id(), &sql).await.unwrap()
 }
 
@@ -119,8 +119,8 @@ async fn custom_metric_equals_its_sql_aggregate(world: World) {
     scene.project().await;
     let by_day = run(&scene, &words()).await;
     assert_eq!(by_day.source, Some(Source::Stored));
-    let of_all = run(&scene, &Words { period: Some("all"), ..words() }).await;
-    let by_tag = run(&scene, &Words { period: Some("all"), by: Some("tag.carrier"), ..words() }).await;
+    let of_all = run(&scene, &Params { period: Some("all"), ..words() }).await;
+    let by_tag = run(&scene, &Params { period: Some("all"), by: Some("tag.carrier"), ..words() }).await;
     for (name, text) in METRICS {
         let column = format!("custom.{name}");
         let select = async |answer: &Answer, by: &str, order: &str| {
@@ -158,7 +158,7 @@ async fn custom_metric_is_stored_rebuilt_and_shown(world: World) {
     assert_eq!(stored.source, Some(Source::Stored));
     let stored = csv(stored);
     assert_eq!(stored.lines().next().unwrap().matches("custom.").count(), 4, "{stored}");
-    let computed = run(&scene, &Words { as_of: Some(NOW), ..words() }).await;
+    let computed = run(&scene, &Params { as_of: Some(NOW), ..words() }).await;
     assert_eq!(computed.source, Some(Source::Events));
     assert_eq!(csv(computed), stored);
     scene.assert_verified().await;
@@ -169,10 +169,10 @@ async fn custom_metric_is_stored_rebuilt_and_shown(world: World) {
     );
     assert_eq!(csv(sql(&scene, &statement).await), "release,custom.known\nv1,26.0\n");
     let columns = Some("release,custom.known,custom.unknown");
-    let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
+    let named = run(&scene, &Params { columns, to: DAYS[0], ..words() }).await;
     assert_eq!(csv(named), "release,custom.known,custom.unknown\nv1,26.0,\nv2,15.0,\n");
     // As of an instant before its definition: nothing had been appended then.
-    let then = run(&scene, &Words { as_of: Some("2026-06-04"), ..words() }).await;
+    let then = run(&scene, &Params { as_of: Some("2026-06-04"), ..words() }).await;
     assert_eq!(then.frame.height(), 0);
     // An expression without an aggregate is refused, and changes nothing.
     let refused = define(&scene, &[("mean", "score")]).await.unwrap_err();
@@ -246,7 +246,7 @@ async fn custom_metrics_have_intervals_on_request(world: World) {
     };
     let plain = run(&scene, &words()).await;
     assert_eq!((plain.source, &*names(&plain)), (Some(Source::Stored), "custom.count,custom.mean"));
-    let asked = run(&scene, &Words { interval: true, ..words() }).await;
+    let asked = run(&scene, &Params { interval: true, ..words() }).await;
     let columns = "custom.count,custom.mean,custom.count_n,custom.count_low,custom.count_high,custom.mean_n,custom.mean_low,custom.mean_high";
     assert_eq!((asked.source, &*names(&asked)), (Some(Source::Events), columns));
     // No key repeats on a day, so each draw has as many predictions as there are.
@@ -262,7 +262,7 @@ async fn custom_metrics_have_intervals_on_request(world: World) {
     }
     // Naming a column of an interval requests it, also in SQL. For an undefined metric it is empty.
     let columns = Some("release,custom.mean_n,custom.mean_low,custom.unknown_high");
-    let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
+    let named = run(&scene, &Params { columns, to: DAYS[0], ..words() }).await;
     assert_eq!(numbers(&named, "custom.mean_low"), numbers(&asked, "custom.mean_low")[..2]);
     let named = csv(named);
     assert!(

@@ -8,7 +8,7 @@ use projector::{
     challenges::{LONGEST_DAYS, Outcome, judge},
     rebuild,
 };
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use table::Table;
 use tests::{
@@ -101,7 +101,7 @@ async fn compare_all(scene: &Scene, now: Timestamp) -> Outcome {
     }
 }
 
-/// News to followers of the workspace, the earliest first.
+/// Notifications to followers of the workspace, the earliest first.
 async fn told(scene: &Scene) -> Vec<String> {
     let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
     let decided = history.happenings.into_iter().rev().filter(|one| one.what == DECIDED);
@@ -120,8 +120,8 @@ async fn queried(scene: &Scene, to: u32) -> Vec<String> {
     let to = day(to);
     let columns = "release,decided_at,n_so_far,advantage_so_far";
     let words =
-        Words { from: "2026-06-01", to: &to, model: Some("m"), columns: Some(columns), ..Words::default() };
-    let request = Request::parse(What::Challengers, &words).unwrap();
+        Params { from: "2026-06-01", to: &to, model: Some("m"), columns: Some(columns), ..Params::default() };
+    let request = Request::parse(Dataset::Challengers, &words).unwrap();
     let answer = scene.query(at("2026-06-20T00:00:00Z")).run(scene.id(), &request).await.unwrap();
     let mut rows: Vec<String> = csv(answer).lines().skip(1).map(str::to_owned).collect();
     rows.sort();

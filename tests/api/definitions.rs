@@ -10,7 +10,7 @@ use event::{Clock, Kind, Task};
 use ingest::{Ingest, definitions::NewDefinition};
 use log::key::EntityId;
 use projector::verify::verify;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use table::Condition;
 use tests::{
@@ -62,8 +62,8 @@ async fn changed_positive_label_counts_from_its_day(world: World) {
     scene.assert_verified().await;
     let binary = async |day: &str, as_of: Option<&str>| {
         let columns = Some("positives,positive_label,definition_from,accuracy");
-        let words = Words { from: day, to: day, columns, as_of, ..Words::default() };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let words = Params { from: day, to: day, columns, as_of, ..Params::default() };
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let frame = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().frame;
         let text = |name: &str| frame.column(name).unwrap().str().unwrap().get(0).map(str::to_owned);
         let positives = frame.column("positives").unwrap().i64().unwrap().get(0);
@@ -197,8 +197,8 @@ async fn a_definition_changes_only_what_it_names(world: World) {
     assert_eq!(define(threshold(0.4, "2026-06-20")).await, 2);
     assert_eq!(define(metric("avg(score)", "2026-06-20")).await, 2);
     // From earlier days, but appended later.
-    let split = NewDefinition { splits: Some(vec!["tag.place".into()]), ..said("2026-06-10") };
-    assert_eq!(define(split).await, 2);
+    let dimension = NewDefinition { dimensions: Some(vec!["tag.place".into()]), ..said("2026-06-10") };
+    assert_eq!(define(dimension).await, 2);
     assert_eq!(define(threshold(0.3, "2026-06-15")).await, 2);
     assert_eq!(define(metric("max(score)", "2026-06-15")).await, 2);
     assert_eq!(define(threshold(0.4, "2026-06-22")).await, 0, "it is so already");
@@ -210,17 +210,18 @@ async fn a_definition_changes_only_what_it_names(world: World) {
         let one = definitions.of_release(release, day.parse().unwrap()).unwrap();
         let metric = one.custom_metrics.first().map(|metric| metric.text.clone()).unwrap_or_default();
         let label = one.task.positive_label().unwrap().to_owned();
-        (one.threshold, one.splits.len(), metric, label, one.from.map(|day| day.to_string()))
+        (one.threshold, one.dimensions.len(), metric, label, one.from.map(|day| day.to_string()))
     };
     for (release, label) in [("v1", "yes"), ("v2", "1")] {
-        for (day, threshold, splits, metric, from) in [
+        for (day, threshold, dimensions, metric, from) in [
             ("2026-06-09", 0.5, 0, "", (release == "v1").then_some("2026-06-01")),
             ("2026-06-10", 0.5, 1, "", Some("2026-06-10")),
             ("2026-06-19", 0.3, 1, "max(score)", Some("2026-06-15")),
             ("2026-06-20", 0.4, 1, "avg(score)", Some("2026-06-20")),
             ("2026-06-30", 0.4, 1, "avg(score)", Some("2026-06-20")),
         ] {
-            let expected = (threshold, splits, metric.to_owned(), label.to_owned(), from.map(str::to_owned));
+            let expected =
+                (threshold, dimensions, metric.to_owned(), label.to_owned(), from.map(str::to_owned));
             assert_eq!(of(release, day).await, expected, "{release} on {day}");
         }
     }
@@ -239,10 +240,10 @@ async fn a_definition_changes_only_what_it_names(world: World) {
     assert!(format!("{error:?}").contains("belongs to a binary task"), "{error:?}");
     scene.append(Kind::Releases, event(0.6, "2026-06-27"), "2026-06-25T01:00:00Z").await.unwrap();
     assert_eq!(of("v2", "2026-06-27").await.0, 0.6);
-    assert_eq!(of("v2", "2026-06-27").await.1, 1, "the split stays");
+    assert_eq!(of("v2", "2026-06-27").await.1, 1, "the dimension stays");
     let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
     let last = definitions.of_release("v2", "2026-06-30".parse().unwrap()).unwrap();
-    assert_eq!((last.task, last.splits.len()), (Task::Regression, 1));
+    assert_eq!((last.task, last.dimensions.len()), (Task::Regression, 1));
 }
 
 async fn a_model_is_defined_by_one_batch(world: World) {
@@ -284,8 +285,8 @@ async fn orphaned_outcomes_and_repeated_predictions_are_counted(world: World) {
     scene.assert_verified().await;
     for as_of in [None, Some("2026-06-05T00:00:00Z")] {
         let columns = Some("release,predictions,repeated,orphaned");
-        let words = Words { from: "2026-06-01", to: "2026-06-02", columns, as_of, ..Words::default() };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let words = Params { from: "2026-06-01", to: "2026-06-02", columns, as_of, ..Params::default() };
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let frame = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().frame;
         let count = |name: &str| frame.column(name).unwrap().i64().unwrap().iter().collect::<Vec<_>>();
         assert_eq!(count("predictions"), [Some(6), None]);

@@ -22,13 +22,13 @@ use projector::{
 };
 use table::Table;
 use tests::{
-    courier::{Does, Receiver},
     crashing::Crashing,
     engine::Engine,
     faulty::{Faults, FaultyTable},
     on_both_engines,
     scene::Scene,
     sim::Random,
+    webhook_sender::{Does, Receiver},
     world::{World, at},
 };
 use tokio::{sync::oneshot, time::timeout};

@@ -22,12 +22,12 @@ use projector::{
 use serde_json::{Value, json};
 use table::{Call, Condition, Index, Layer, Table};
 use tests::{
-    courier::{Does, Receiver},
     crashing::Crashing,
     engine::Engine,
     on_both_engines,
     register::register,
     scene::Scene,
+    webhook_sender::{Does, Receiver},
     world::{World, at},
 };
 

@@ -3,7 +3,7 @@
 use std::iter;
 
 use event::{Day, Kind};
-use query::{Request, Sql, SqlWords, What, Words};
+use query::{Dataset, Params, Request, Sql, SqlParams};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -34,12 +34,12 @@ async fn predict(scene: &Scene, day: &str, rows: impl Iterator<Item = Value>) {
     scene.append(Kind::Predictions, Value::from(rows), "2026-06-04T12:00:00Z").await.unwrap();
 }
 
-fn words<'a>(from: &'a str, to: &'a str, columns: &'a str) -> Words<'a> {
-    Words { from, to, columns: Some(columns), reference: Some(REFERENCE), ..Words::default() }
+fn words<'a>(from: &'a str, to: &'a str, columns: &'a str) -> Params<'a> {
+    Params { from, to, columns: Some(columns), reference: Some(REFERENCE), ..Params::default() }
 }
 
-async fn asked(scene: &Scene, words: Words<'_>) -> Vec<String> {
-    let request = Request::parse(What::Drift, &words).unwrap();
+async fn asked(scene: &Scene, words: Params<'_>) -> Vec<String> {
+    let request = Request::parse(Dataset::Drift, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
@@ -112,7 +112,7 @@ async fn drift_compares_by_release_week_and_statement(world: World) {
     let scene = moved(world).await;
     predict(&scene, "2026-06-03", (0..10).map(|_| json!({ "release": "v2", "score": 0.95 }))).await;
     scene.project().await;
-    let of = |release, period| Words {
+    let of = |release, period| Params {
         release,
         period,
         ..words("2026-06-01", "2026-06-07", "day,release,column,n")
@@ -126,30 +126,30 @@ async fn drift_compares_by_release_week_and_statement(world: World) {
     );
     assert!(!days.iter().any(|row| row.contains("tag.")), "tags are not counted by release");
     let query = scene.query(at(NOW));
-    let warned = async |words: Words<'_>| {
-        let request = Request::parse(What::Drift, &words).unwrap();
+    let warned = async |words: Params<'_>| {
+        let request = Request::parse(Dataset::Drift, &words).unwrap();
         query.run(scene.id(), &request).await.unwrap().warnings
     };
     let lacking = ["tags are not counted by release; `--exact` compares them"];
     assert_eq!(warned(of(Some("v1"), None)).await, lacking);
-    assert_eq!(warned(Words { column: Some("score"), ..of(Some("v1"), None) }).await, [""; 0]);
-    assert_eq!(warned(Words { exact: true, ..of(Some("v1"), None) }).await, [""; 0]);
+    assert_eq!(warned(Params { column: Some("score"), ..of(Some("v1"), None) }).await, [""; 0]);
+    assert_eq!(warned(Params { exact: true, ..of(Some("v1"), None) }).await, [""; 0]);
     assert_eq!(warned(of(None, None)).await, [""; 0]);
-    let refused = async |words: Words<'_>| {
-        let request = Request::parse(What::Drift, &words).unwrap();
+    let refused = async |words: Params<'_>| {
+        let request = Request::parse(Dataset::Drift, &words).unwrap();
         query.run(scene.id(), &request).await.unwrap_err().to_string()
     };
-    let of_v2 = Words { columns: Some("column,n,n_reference,psi"), ..of(Some("v2"), None) };
+    let of_v2 = Params { columns: Some("column,n,n_reference,psi"), ..of(Some("v2"), None) };
     assert_eq!(
         asked(&scene, of_v2).await,
         ["predictions,10,0,", "score,10,0,"],
         "the reference has nothing of it"
     );
-    let nothing = Words { reference: None, ..of(None, None) };
+    let nothing = Params { reference: None, ..of(None, None) };
     assert!(refused(nothing).await.starts_with("reference: name the days to compare with"));
 
     let statement = async |text: &str| {
-        let sql = Sql::parse(&SqlWords { statement: text, ..SqlWords::default() }).unwrap();
+        let sql = Sql::parse(&SqlParams { statement: text, ..SqlParams::default() }).unwrap();
         query.sql(scene.id(), &sql).await.map(csv).map_err(|error| error.to_string())
     };
     let found = statement(
@@ -183,16 +183,16 @@ async fn drift_over_thirty_days_reads_only_ranges(world: World) {
         predict(&scene, day, (0..20).map(row)).await;
     }
     scene.project().await;
-    let words = Words { reference: Some("2026-05-01"), ..words(&days[1], &days[30], "column,psi") };
-    let request = Request::parse(What::Drift, &words).unwrap();
+    let words = Params { reference: Some("2026-05-01"), ..words(&days[1], &days[30], "column,psi") };
+    let request = Request::parse(Dataset::Drift, &words).unwrap();
     let query = scene.query(at(NOW));
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 21);
     // Each window needs one range of rollups and one of features. The active version is looked up before and after.
     assert_eq!((reads.queries, reads.gets), (4, 2));
     // For columns without a feature each window needs one range.
-    let some = Words { column: Some("score,label,tag.t1"), ..words };
-    let request = Request::parse(What::Drift, &some).unwrap();
+    let some = Params { column: Some("score,label,tag.t1"), ..words };
+    let request = Request::parse(Dataset::Drift, &some).unwrap();
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 4);
     assert_eq!((reads.queries, reads.gets), (2, 2));
@@ -200,15 +200,16 @@ async fn drift_over_thirty_days_reads_only_ranges(world: World) {
         .world
         .reads(query.run(
             scene.id(),
-            &Request::parse(What::Drift, &Words { column: Some("feature.f1"), ..some.clone() }).unwrap(),
+            &Request::parse(Dataset::Drift, &Params { column: Some("feature.f1"), ..some.clone() }).unwrap(),
         ))
         .await;
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 2);
     assert_eq!((reads.queries, reads.gets), (4, 2));
-    let wrong = Words { column: Some("score,key"), ..some.clone() };
-    let wrong = Request::parse(What::Drift, &wrong).unwrap_err().to_string();
+    let wrong = Params { column: Some("score,key"), ..some.clone() };
+    let wrong = Request::parse(Dataset::Drift, &wrong).unwrap_err().to_string();
     assert!(wrong.starts_with("column: `key` is not compared"), "{wrong}");
-    let wrong = Request::parse(What::Rollups, &Words { reference: None, ..some }).unwrap_err().to_string();
+    let wrong =
+        Request::parse(Dataset::Rollups, &Params { reference: None, ..some }).unwrap_err().to_string();
     assert_eq!(wrong, "column: `rollups` does not take it; it is of drift");
 }
 
@@ -220,32 +221,33 @@ async fn what_is_exact_is_computed_from_the_events(world: World) {
                    null_rate,null_rate_reference,unseen,unseen_names";
     let days = words("2026-06-01", "2026-06-02", columns);
     for period in ["day", "all"] {
-        let days = Words { period: Some(period), ..days.clone() };
+        let days = Params { period: Some(period), ..days.clone() };
         let rolled_up = asked(&scene, days.clone()).await;
         assert!(rolled_up.len() > 4, "{rolled_up:?}");
-        assert_eq!(asked(&scene, Words { exact: true, ..days.clone() }).await, rolled_up);
-        let some = Words { column: Some("feature.age,score"), ..days };
+        assert_eq!(asked(&scene, Params { exact: true, ..days.clone() }).await, rolled_up);
+        let some = Params { column: Some("feature.age,score"), ..days };
         let rolled_up = asked(&scene, some.clone()).await;
         assert!(!rolled_up.is_empty() && rolled_up.iter().all(|row| !row.contains("tag.")), "{rolled_up:?}");
-        assert_eq!(asked(&scene, Words { exact: true, ..some }).await, rolled_up);
+        assert_eq!(asked(&scene, Params { exact: true, ..some }).await, rolled_up);
     }
-    let exact = Words { exact: true, ..words("2026-06-01", "2026-06-01", "column,n,n_reference,l_infinity") };
+    let exact =
+        Params { exact: true, ..words("2026-06-01", "2026-06-01", "column,n,n_reference,l_infinity") };
     let tag = |rows: Vec<String>| rows.into_iter().find(|row| row.starts_with("tag.carrier"));
     let of_all = tag(asked(&scene, exact.clone()).await).unwrap();
-    assert_eq!(tag(asked(&scene, Words { release: Some("v1"), ..exact.clone() }).await).unwrap(), of_all);
+    assert_eq!(tag(asked(&scene, Params { release: Some("v1"), ..exact.clone() }).await).unwrap(), of_all);
     // All was appended at noon of the fourth.
-    let before = Words { as_of: Some("2026-06-04T11:00:00Z"), exact: false, ..exact.clone() };
+    let before = Params { as_of: Some("2026-06-04T11:00:00Z"), exact: false, ..exact.clone() };
     assert_eq!(asked(&scene, before).await, [""; 0]);
-    let after = Words { as_of: Some("2026-06-04T13:00:00Z"), ..exact.clone() };
+    let after = Params { as_of: Some("2026-06-04T13:00:00Z"), ..exact.clone() };
     assert_eq!(asked(&scene, after).await, asked(&scene, exact.clone()).await);
-    let request = Request::parse(What::Drift, &exact).unwrap();
+    let request = Request::parse(Dataset::Drift, &exact).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let read_version = answer.read_version.unwrap().to_string();
-    let again = Words { read_version: Some(&read_version), exact: false, ..exact.clone() };
+    let again = Params { read_version: Some(&read_version), exact: false, ..exact.clone() };
     assert_eq!(asked(&scene, again).await, asked(&scene, exact).await);
     let wrong = Request::parse(
-        What::Rollups,
-        &Words { from: "2026-06-01", to: "2026-06-01", exact: true, ..Words::default() },
+        Dataset::Rollups,
+        &Params { from: "2026-06-01", to: "2026-06-01", exact: true, ..Params::default() },
     );
     assert_eq!(wrong.unwrap_err().to_string(), "exact: `rollups` does not take it; it is of drift");
 }

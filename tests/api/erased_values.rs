@@ -8,7 +8,7 @@ use log::{
     evaluated::{self, At},
     vintage,
 };
-use query::{What, Words};
+use query::{Dataset, Params};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -30,26 +30,26 @@ async fn erased_with_values(scene: &Scene) -> catalog::Erasure {
     carry(&scene.table, &begun).await.unwrap()
 }
 
-async fn column(scene: &Scene, what: What, columns: &str) -> Vec<String> {
-    let answer = rows(scene, what, Words { columns: Some(columns), ..Words::default() }).await;
+async fn column(scene: &Scene, what: Dataset, columns: &str) -> Vec<String> {
+    let answer = rows(scene, what, Params { columns: Some(columns), ..Params::default() }).await;
     answer.lines().skip(1).map(str::to_owned).collect()
 }
 
 async fn erasing_values_keeps_events_and_recomputes_metrics(scene: Scene) {
     filled(&scene).await;
     let counts = "day,release,predictions,orphaned,repeated";
-    let before = column(&scene, What::Evaluations, counts).await;
+    let before = column(&scene, Dataset::Evaluations, counts).await;
     let (judged, rollup_vintage) =
         ("day,release,labelled", "day,predictions,metrics,outcomes,score_null_rate");
-    assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,12");
-    let was = column(&scene, What::Rollups, rollup_vintage).await;
+    assert_eq!(column(&scene, Dataset::Evaluations, judged).await[0], "2026-06-01,v1,12");
+    let was = column(&scene, Dataset::Rollups, rollup_vintage).await;
     let done = erased_with_values(&scene).await;
     assert!(done.with_values && done.rows == 11, "{done:?}");
     assert_gone(&scene).await;
     // All events are counted as before; each release and day has one without content.
-    assert_eq!(column(&scene, What::Evaluations, counts).await, before);
-    assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,11");
-    let is = column(&scene, What::Rollups, rollup_vintage).await;
+    assert_eq!(column(&scene, Dataset::Evaluations, counts).await, before);
+    assert_eq!(column(&scene, Dataset::Evaluations, judged).await[0], "2026-06-01,v1,11");
+    let is = column(&scene, Dataset::Rollups, rollup_vintage).await;
     let numbers = |line: &String| -> Vec<f64> {
         line.split(',').skip(1).map(|number| number.parse().unwrap_or_default()).collect()
     };
@@ -57,23 +57,23 @@ async fn erasing_values_keeps_events_and_recomputes_metrics(scene: Scene) {
         assert_eq!(was[..3], is[..3], "counts of events stay");
         assert!(was[3] < is[3], "scores of the key are gone: {was:?} {is:?}");
     }
-    let surrogate = done.surrogates[0].as_str();
+    let pseudonym = done.pseudonyms[0].as_str();
     let of = async |kind, columns| {
-        let words = Words { key: Some(surrogate), columns: Some(columns), ..Words::default() };
-        rows(&scene, What::Events(kind), words).await
+        let words = Params { key: Some(pseudonym), columns: Some(columns), ..Params::default() };
+        rows(&scene, Dataset::Events(kind), words).await
     };
     for (kind, columns, left) in
         [(Kind::Predictions, "key,score,label,value", ",,,"), (Kind::Outcomes, "key,label,value", ",,")]
     {
         let events = of(kind, columns).await;
         assert!(events.lines().count() > 3, "{events}");
-        assert!(events.lines().skip(1).all(|line| line == format!("{surrogate}{left}")), "{events}");
+        assert!(events.lines().skip(1).all(|line| line == format!("{pseudonym}{left}")), "{events}");
     }
     let metrics = of(Kind::Metrics, "name,value").await;
     assert_eq!(metrics.lines().nth(1), Some("satisfaction,NaN"), "{metrics}");
     // Stored metrics equal those of the events.
-    for what in [What::Evaluations, What::Classes] {
-        let of = async |as_of| rows(&scene, what, Words { as_of, ..Words::default() }).await;
+    for what in [Dataset::Evaluations, Dataset::Classes] {
+        let of = async |as_of| rows(&scene, what, Params { as_of, ..Params::default() }).await;
         assert_eq!(of(None).await, of(Some(NOW)).await);
     }
 }
@@ -117,7 +117,7 @@ async fn an_erasure_of_values_is_not_one_without(scene: Scene) {
     scene.project().await;
     let done = erase(&scene, &["person-0001"]).await;
     assert!(!done.with_values && done.rows > 0);
-    let words = Words { key: Some(&done.surrogates[0]), columns: Some("score"), ..Words::default() };
-    let scores = rows(&scene, What::Events(Kind::Predictions), words).await;
+    let words = Params { key: Some(&done.pseudonyms[0]), columns: Some("score"), ..Params::default() };
+    let scores = rows(&scene, Dataset::Events(Kind::Predictions), words).await;
     assert!(scores.lines().skip(1).all(|score| score.parse::<f64>().is_ok()), "{scores}");
 }

@@ -7,10 +7,10 @@ use std::sync::{
 };
 
 use catalog::{AnsweredBy, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict, Vote};
-use event::{ErrorKind, Kind, Window, surrogate::is_surrogate};
-use log::{active, erased::Turn, key, scan};
+use event::{ErrorKind, Kind, Window, pseudonym::is_pseudonym};
+use log::{active, erased::ErasureEpoch, key, scan};
 use projector::key_filters;
-use query::{What, Words};
+use query::{Dataset, Params};
 use serde_json::json;
 use table::{Condition, Index, Query, Table, query_all};
 use tests::{
@@ -31,7 +31,7 @@ on_both_engines!(
     nothing_is_decided_while_events_are_written_again,
     reviews_and_answers_lose_the_key,
     erasing_shown_values_keeps_arena_votes,
-    unmatched_outcome_judges_prediction_under_surrogate,
+    unmatched_outcome_judges_prediction_under_pseudonym,
     what_cannot_be_read_is_told,
     days_without_the_keys_are_copied,
 );
@@ -90,8 +90,8 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
         done = carry(&hooked, &erasure) => panic!("{done:?}"),
         _ = reaches.recv() => {}
     }
-    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
-    assert!(turn.is_rewriting && turn.is_open);
+    let epoch = ErasureEpoch::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(epoch.is_rewriting && epoch.is_open);
     // A day that has grown is not evaluated, and gets no vintage.
     scene.predict_many(DAYS[0], "v1", 2, "2026-06-05T00:00:00Z").await;
     let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: DAYS[0].parse().unwrap() };
@@ -104,8 +104,8 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
     assert!(made.vintages == 0 && made.waiting > 0, "{made:?}");
     let done = carry(&scene.table, &erasure).await.unwrap();
     assert_eq!(done.rows, 11);
-    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
-    assert!(!turn.is_rewriting && !turn.is_open);
+    let epoch = ErasureEpoch::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(!epoch.is_rewriting && !epoch.is_open);
     assert!(scene.keep_vintages(at(NOW)).await.vintages > 0);
     assert_gone(&scene).await;
 }
@@ -128,7 +128,7 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
     let done = erase(&scene, &[KEY]).await;
     assert_eq!((done.rows, done.items), (12, 2), "the outcome of the answer; the item and the answer");
     assert_gone(&scene).await;
-    // A new review of the same predictions judges them under the surrogate.
+    // A new review of the same predictions judges them under the pseudonym.
     let again = ReviewSpec { seed: 8, ..spec };
     let review = scene.query(at(NOW)).create_review(&scene.workspace, "again", again).await.unwrap().0;
     let bob = AnsweredBy::Reviewer("user:bob".into());
@@ -136,7 +136,7 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
     while let Some(served) =
         ingest.next_of((scene.id(), &review), ("user:bob", DEFAULT_LEASE_SECONDS)).await.unwrap()
     {
-        judged += usize::from(is_surrogate(&served.item.key));
+        judged += usize::from(is_pseudonym(&served.item.key));
         let answered = ingest.answer(served.link.item(), &bob, Verdict::Label("0".into())).await.unwrap();
         assert!(answered.is_appended, "{served:?}");
     }
@@ -174,7 +174,7 @@ async fn erasing_shown_values_keeps_arena_votes(scene: Scene) {
     assert_eq!(query.rank_arena(scene.id(), "duel", None).await.unwrap(), before);
 }
 
-async fn unmatched_outcome_judges_prediction_under_surrogate(scene: Scene) {
+async fn unmatched_outcome_judges_prediction_under_pseudonym(scene: Scene) {
     filled(&scene).await;
     let now = "2026-06-10T00:00:00Z";
     // One outcome was decided before, one waits meanwhile, and the prediction of another one comes later.
@@ -205,13 +205,13 @@ async fn unmatched_outcome_judges_prediction_under_surrogate(scene: Scene) {
         at(now),
     );
     let found = found.await.unwrap();
-    assert_eq!((found.found, found.waiting), (1, 1), "that of the surrogate judges its prediction");
-    let surrogate = done.surrogates[0].as_str();
+    assert_eq!((found.found, found.waiting), (1, 1), "that of the pseudonym judges its prediction");
+    let pseudonym = done.pseudonyms[0].as_str();
     let columns = Some("key,predicted_at,label");
     let outcomes = rows(
         &scene,
-        What::Events(Kind::Outcomes),
-        Words { key: Some(surrogate), columns, ..Words::default() },
+        Dataset::Events(Kind::Outcomes),
+        Params { key: Some(pseudonym), columns, ..Params::default() },
     )
     .await;
     assert!(outcomes.contains("2026-06-03T01:07:00"), "{outcomes}");
@@ -257,7 +257,7 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
     key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
     let version = async || active::load(&*scene.table, scene.id()).await.unwrap().version;
     let (before, metrics) = (version().await, unsegmented(&scene).await);
-    let by = async |by| rows(&scene, What::Rollups, Words { by: Some(by), ..Words::default() }).await;
+    let by = async |by| rows(&scene, Dataset::Rollups, Params { by: Some(by), ..Params::default() }).await;
     let broken_down = [by("tag.branch").await, by("metric").await];
     // All stored items of a version for each day, by the end of the key.
     let stored = async |version| {
@@ -267,7 +267,7 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
             for item in query_all(&*scene.table, Query::index(Index::Table, partition)).await.unwrap() {
                 let day = DAYS.iter().position(|day| item.key.sk.contains(day)).unwrap();
                 // Evaluations are compared by their content.
-                if !item.key.sk.contains("/eval") && !item.key.sk.starts_with("split#") {
+                if !item.key.sk.contains("/eval") && !item.key.sk.starts_with("slice#") {
                     days[day].push((part, item.key.sk, item.attributes));
                 }
             }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use catalog::{Erasure, ErasurePhase};
-use event::{Clock, ErrorKind, Kind, NewDefinition, surrogate::is_surrogate};
+use event::{Clock, ErrorKind, Kind, NewDefinition, pseudonym::is_pseudonym};
 use ingest::{Refused, Remember, SubmitError, json::read_json_array};
 use log::{active, key::AuditLog, scan, segment_item::Segment};
 use projector::{
@@ -11,7 +11,7 @@ use projector::{
     key_filters,
     verify::verify,
 };
-use query::{AuditRequest, AuditWords, Request, What, Words};
+use query::{AuditRequest, AuditWords, Dataset, Params, Request};
 use serde_json::{Value, json};
 use table::{Index, Query, Table, query_all};
 use tests::{
@@ -66,7 +66,7 @@ pub(crate) async fn erase(scene: &Scene, keys: &[&str]) -> Erasure {
 pub(crate) async fn filled(scene: &Scene) {
     scene.world.set_lanes(scene.id(), 4).await;
     let new = NewDefinition {
-        splits: Some(vec!["tag.branch".into()]),
+        dimensions: Some(vec!["tag.branch".into()]),
         custom_metrics: Some(
             [("north".to_owned(), Some("avg(case when tag.branch = 'north' then 1 else 0 end)".to_owned()))]
                 .into(),
@@ -103,33 +103,35 @@ pub(crate) async fn filled(scene: &Scene) {
     scene.project().await;
 }
 
-pub(crate) async fn rows(scene: &Scene, what: What, words: Words<'_>) -> String {
-    let request = Request::parse(what, &Words { from: DAYS[0], to: DAYS[2], ..words }).unwrap();
+pub(crate) async fn rows(scene: &Scene, what: Dataset, words: Params<'_>) -> String {
+    let request = Request::parse(what, &Params { from: DAYS[0], to: DAYS[2], ..words }).unwrap();
     csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
 }
 
-/// Stored metrics that no tag splits, which must equal those of the events.
+/// Stored metrics that no tag dimensions, which must equal those of the events.
 pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
     let columns = Some(
         "day,release,predictions,repeated,labelled,positives,orphaned,accuracy,auc,brier,log_loss,precision,recall,f1,mcc",
     );
     let mut all = Vec::new();
     for as_of in [None, Some(NOW)] {
-        all.push(rows(scene, What::Evaluations, Words { columns, as_of, ..Words::default() }).await);
+        all.push(rows(scene, Dataset::Evaluations, Params { columns, as_of, ..Params::default() }).await);
     }
     assert_eq!(all[0], all[1], "stored, and computed of the events as of now");
-    all.push(unmarked(&rows(scene, What::Rollups, Words::default()).await));
-    all.push(unmarked(&rows(scene, What::Rollups, Words { by: Some("release"), ..Words::default() }).await));
-    all.push(rows(scene, What::Rollups, Words { by: Some("metric"), ..Words::default() }).await);
+    all.push(unmarked(&rows(scene, Dataset::Rollups, Params::default()).await));
+    all.push(unmarked(
+        &rows(scene, Dataset::Rollups, Params { by: Some("release"), ..Params::default() }).await,
+    ));
+    all.push(rows(scene, Dataset::Rollups, Params { by: Some("metric"), ..Params::default() }).await);
     all.push(
         rows(
             scene,
-            What::HeadToHead,
-            Words {
+            Dataset::HeadToHead,
+            Params {
                 release: Some("v1"),
                 against: Some("v2"),
                 columns: Some("day,n,wins,losses,ties"),
-                ..Words::default()
+                ..Params::default()
             },
         )
         .await,
@@ -151,12 +153,12 @@ fn unmarked(csv: &str) -> String {
 /// Erased events of each day, and erased predictions of each release, from the marks.
 async fn marks(scene: &Scene) -> [Vec<String>; 2] {
     let of = async |what| {
-        let words = Words { columns: Some("day,release,erased"), ..Words::default() };
+        let words = Params { columns: Some("day,release,erased"), ..Params::default() };
         let text = rows(scene, what, words).await;
         let lines = text.lines().skip(1).filter(|line| !line.ends_with(','));
         lines.map(|line| line.trim_start_matches("2026-06-").to_owned()).collect()
     };
-    [of(What::Rollups).await, of(What::Evaluations).await]
+    [of(Dataset::Rollups).await, of(Dataset::Evaluations).await]
 }
 
 /// All items of a workspace and of the server in the table, as text.
@@ -236,25 +238,25 @@ async fn erased_key_vanishes_and_unsegmented_metrics_stay_identical(scene: Scene
     assert_eq!(marks(&scene).await, [vec!["01,,4", "02,,3", "03,,4"], of_releases.to_vec()]);
     // Two releases and an outcome a day, a retraction and a metric.
     assert_eq!((done.rows, done.days, done.count, done.unreadable.len()), (11, 3, 1, 0));
-    assert!(done.surrogates.len() == 1 && is_surrogate(&done.surrogates[0]));
+    assert!(done.pseudonyms.len() == 1 && is_pseudonym(&done.pseudonyms[0]));
     assert_gone(&scene).await;
     assert_eq!(unsegmented(&scene).await, before);
     // No segment was added or removed, and events have the key by which they are found.
     assert_eq!(scan::heads(&*scene.table, scene.id()).await.unwrap(), heads);
-    let surrogate = done.surrogates[0].as_str();
+    let pseudonym = done.pseudonyms[0].as_str();
     let joined = rows(
         &scene,
-        What::Joined,
-        Words { columns: Some("key,release,score,outcome_label"), ..Words::default() },
+        Dataset::Joined,
+        Params { columns: Some("key,release,score,outcome_label"), ..Params::default() },
     )
     .await;
-    assert_eq!(joined.lines().filter(|line| line.starts_with(surrogate)).count(), 5, "{joined}");
+    assert_eq!(joined.lines().filter(|line| line.starts_with(pseudonym)).count(), 5, "{joined}");
     let of = async |what, columns| {
-        rows(&scene, what, Words { key: Some(surrogate), columns: Some(columns), ..Words::default() }).await
+        rows(&scene, what, Params { key: Some(pseudonym), columns: Some(columns), ..Params::default() }).await
     };
-    let predictions = of(What::Events(Kind::Predictions), "key,tag.branch,reason,retracted").await;
+    let predictions = of(Dataset::Events(Kind::Predictions), "key,tag.branch,reason,retracted").await;
     assert!(
-        predictions.lines().skip(1).all(|line| line.starts_with(&format!("{surrogate},,,"))),
+        predictions.lines().skip(1).all(|line| line.starts_with(&format!("{pseudonym},,,"))),
         "{predictions}"
     );
     // A second erasure of the key does nothing.
@@ -264,17 +266,17 @@ async fn erased_key_vanishes_and_unsegmented_metrics_stay_identical(scene: Scene
 
 async fn erasure_recomputes_tag_and_feature_metrics(scene: Scene) {
     filled(&scene).await;
-    let by = async |what, by| rows(&scene, what, Words { by: Some(by), ..Words::default() }).await;
-    assert!(by(What::Evaluations, "tag.branch").await.contains(TAG));
-    assert!(by(What::Rollups, "tag.branch").await.contains(TAG));
-    let features = by(What::Rollups, FEATURE).await;
+    let by = async |what, by| rows(&scene, what, Params { by: Some(by), ..Params::default() }).await;
+    assert!(by(Dataset::Evaluations, "tag.branch").await.contains(TAG));
+    assert!(by(Dataset::Rollups, "tag.branch").await.contains(TAG));
+    let features = by(Dataset::Rollups, FEATURE).await;
     key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
     erase(&scene, &[KEY]).await;
-    for what in [What::Evaluations, What::Rollups] {
+    for what in [Dataset::Evaluations, Dataset::Rollups] {
         let now = by(what, "tag.branch").await;
         assert!(!now.contains(TAG) && now.contains("north"), "{now}");
     }
-    assert_ne!(by(What::Rollups, FEATURE).await, features);
+    assert_ne!(by(Dataset::Rollups, FEATURE).await, features);
     let report = verify(&scene.table, scene.id(), |_, _| ()).await.unwrap();
     assert_eq!((report.erased, report.behind, report.filters), (11, 0, 6));
     assert_gone(&scene).await;
@@ -311,9 +313,9 @@ async fn erased_key_is_refused_and_repeat_stores_nothing(scene: Scene) {
     }
     let again = wait().await;
     assert!(again.replayed && again.appended == 0, "{again:?}");
-    // New events of the key are refused by row, for every kind, and so are keys in the form of a surrogate.
+    // New events of the key are refused by row, for every kind, and so are keys in the form of a pseudonym.
     for (key, says) in
-        [(KEY, "was erased in this workspace"), (done.surrogates[0].as_str(), "stands for erased keys")]
+        [(KEY, "was erased in this workspace"), (done.pseudonyms[0].as_str(), "stands for erased keys")]
     {
         let refused =
             submit(&scene, &json!([row("person-0003"), row(key)]), Some("second")).await.unwrap_err();
@@ -347,7 +349,7 @@ async fn audit_audit_log_records_erasure_without_its_keys(scene: Scene) {
     let of = |action: &str| text.lines().filter(|line| line.contains(action)).collect::<Vec<_>>();
     assert_eq!((of("erasure.begin").len(), of("erasure.end").len()), (1, 1), "{text}");
     assert!(of("erasure.begin")[0].contains("asked for by letter 9"), "{text}");
-    assert!(of("erasure.end")[0].contains(&done.surrogates[0]), "{text}");
+    assert!(of("erasure.end")[0].contains(&done.pseudonyms[0]), "{text}");
     // The rebuild ends once, and not again when the version before is deleted.
     assert_eq!((of("rebuild.begin").len(), of("rebuild.end").len()), (1, 1), "{text}");
     assert!(!of("erasure.begin")[0].contains("values"), "{text}");

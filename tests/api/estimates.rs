@@ -1,7 +1,7 @@
 //! Expected metrics before there is truth, from the meaning of scores on other days.
 
 use event::{Kind, Task};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -52,18 +52,18 @@ async fn scene(world: World) -> Scene {
     scene
 }
 
-fn words(columns: &str) -> Words<'_> {
-    Words {
+fn words(columns: &str) -> Params<'_> {
+    Params {
         from: "2026-06-01",
         to: "2026-06-02",
         reference: Some(REFERENCE),
         columns: Some(columns),
-        ..Words::default()
+        ..Params::default()
     }
 }
 
-async fn asked(scene: &Scene, words: &Words<'_>) -> (Vec<String>, Vec<String>) {
-    let request = Request::parse(What::Estimates, words).unwrap();
+async fn asked(scene: &Scene, words: &Params<'_>) -> (Vec<String>, Vec<String>) {
+    let request = Request::parse(Dataset::Estimates, words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let warnings = answer.warnings.clone();
     (csv(answer).lines().skip(1).map(str::to_owned).collect(), warnings)
@@ -84,11 +84,11 @@ async fn days_without_truth_have_metrics_that_are_expected(world: World) {
     scene.append(Kind::Outcomes, (0..8).map(wrong).collect(), APPENDED).await.unwrap();
     assert_eq!(asked(&scene, &words(columns)).await.0, expected);
     let (both, _) =
-        asked(&scene, &Words { period: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
+        asked(&scene, &Params { period: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
     assert_eq!(both, ["2026-06-01,32,16,0.75"]);
     // If all are predicted positive, the share of right ones is the share of positives.
     let (low, _) =
-        asked(&scene, &Words { threshold: Some("0.1"), ..words("accuracy_expected,precision_expected") })
+        asked(&scene, &Params { threshold: Some("0.1"), ..words("accuracy_expected,precision_expected") })
             .await;
     assert_eq!(low, ["0.5,0.5", "0.5,0.5"]);
     // The reference has no predictions of the other release.
@@ -96,16 +96,16 @@ async fn days_without_truth_have_metrics_that_are_expected(world: World) {
     let (rows, warnings) = asked(&scene, &words("day,release")).await;
     assert_eq!(rows, ["2026-06-01,v1", "2026-06-02,v1"]);
     assert!(warnings.len() == 1 && warnings[0].starts_with("nothing is expected of v2"), "{warnings:?}");
-    let (_, none) = asked(&scene, &Words { release: Some("v1"), ..words("day") }).await;
+    let (_, none) = asked(&scene, &Params { release: Some("v1"), ..words("day") }).await;
     assert_eq!(none, [""; 0]);
     for (wrong, because) in [
-        (Words { reference: None, ..words("day") }, "reference: name the days"),
-        (Words { by: Some("model"), ..words("day") }, "so estimates are by release, not by model"),
-        (Words { period: Some("hour"), ..words("day") }, "not of hours"),
-        (Words { bins: Some("3"), ..words("day") }, "bins: only features have bins"),
-        (Words { interval: true, ..words("day") }, "`estimates` does not take it"),
+        (Params { reference: None, ..words("day") }, "reference: name the days"),
+        (Params { by: Some("model"), ..words("day") }, "so estimates are by release, not by model"),
+        (Params { period: Some("hour"), ..words("day") }, "not of hours"),
+        (Params { bins: Some("3"), ..words("day") }, "bins: only features have bins"),
+        (Params { interval: true, ..words("day") }, "`estimates` does not take it"),
     ] {
-        let refusal = Request::parse(What::Estimates, &wrong).unwrap_err().to_string();
+        let refusal = Request::parse(Dataset::Estimates, &wrong).unwrap_err().to_string();
         assert!(refusal.contains(because), "{refusal}");
     }
 }
@@ -113,7 +113,7 @@ async fn days_without_truth_have_metrics_that_are_expected(world: World) {
 async fn what_was_expected_then_is_read_again(world: World) {
     let scene = scene(world).await;
     let columns = "day,accuracy_expected,accuracy,brier_expected,brier_gap";
-    let request = Request::parse(What::Estimates, &words(columns)).unwrap();
+    let request = Request::parse(Dataset::Estimates, &words(columns)).unwrap();
     let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
     let (read_version, before) =
         (then.read_version.clone().unwrap().to_string(), asked(&scene, &words(columns)).await);
@@ -121,11 +121,11 @@ async fn what_was_expected_then_is_read_again(world: World) {
     let event = json!([{ "key": "k15", "predicted_on": "2026-05-01", "observed_at": "2026-05-01T03:00:00Z", "label": "1" }]);
     scene.append(Kind::Outcomes, event, "2026-06-06T12:00:00Z").await.unwrap();
     assert_ne!(asked(&scene, &words(columns)).await, before);
-    assert_eq!(asked(&scene, &Words { as_of: Some("2026-06-05"), ..words(columns) }).await, before);
-    assert_eq!(asked(&scene, &Words { read_version: Some(&read_version), ..words(columns) }).await, before);
+    assert_eq!(asked(&scene, &Params { as_of: Some("2026-06-05"), ..words(columns) }).await, before);
+    assert_eq!(asked(&scene, &Params { read_version: Some(&read_version), ..words(columns) }).await, before);
     // A read version without the days of the reference does not fit the request.
-    let other = Words { reference: Some("2026-04-01"), read_version: Some(&read_version), ..words(columns) };
-    let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
+    let other = Params { reference: Some("2026-04-01"), read_version: Some(&read_version), ..words(columns) };
+    let refusal = Request::parse(Dataset::Estimates, &other).unwrap_err().to_string();
     assert!(refusal.contains("read-version: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
 }
 
@@ -166,7 +166,7 @@ async fn estimate_of_tag_value_uses_its_own_calibration(world: World) {
     tagged(&scene, "2026-06-01", "rome", 4, Some(1)).await;
     tagged(&scene, "2026-06-01", "bern", 2, None).await;
     let columns = "day,release,tag.city,n,labelled,accuracy_expected,accuracy,accuracy_gap";
-    let by = Words { by: Some("tag.city"), ..words(columns) };
+    let by = Params { by: Some("tag.city"), ..words(columns) };
     let (rows, warnings) = asked(&scene, &by).await;
     assert_eq!(rows, ["2026-06-01,v1,oslo,4,0,0.625,,", "2026-06-01,v1,rome,4,4,0.625,0.75,0.125"]);
     assert_eq!(warnings.len(), 1);
@@ -182,7 +182,7 @@ async fn estimate_of_tag_value_uses_its_own_calibration(world: World) {
 async fn what_predictions_are_expected_to_be_worth(world: World) {
     let scene = scene(world).await;
     // Six of eight with 0.9 are expected to be right, and two of eight with 0.2 to be positive after all.
-    let costs = Words {
+    let costs = Params {
         costs: Some("tp=10,tn=1,fp=4,fn=20"),
         ..words("day,value_expected,value,value_gap,value_per_prediction_expected")
     };

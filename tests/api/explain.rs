@@ -1,7 +1,7 @@
 //! Explanations of answers: the data read for them. Each on a SQLite file and on DynamoDB Local.
 
 use event::Kind;
-use query::{Bounds, Explanation, Format, Query, Request, Sql, SqlWords, Words};
+use query::{Bounds, Explanation, Format, Params, Query, Request, Sql, SqlParams};
 use serde_json::json;
 use tests::{engine::Engine, on_both_engines, scene::Scene};
 
@@ -18,7 +18,7 @@ async fn on(engine: Engine) -> (Scene, Engine) {
     (Scene::on(engine).await, engine)
 }
 
-async fn asked(query: &Query, scene: &Scene, words: &Words<'_>) -> Explanation {
+async fn asked(query: &Query, scene: &Scene, words: &Params<'_>) -> Explanation {
     let request = Request::parse(PREDICTIONS, words).unwrap();
     let explanation = query.explain(scene.id(), &request, Format::Csv).await.unwrap();
     let segments = &explanation.segments;
@@ -36,7 +36,7 @@ fn read_of(explanation: &Explanation) -> [u64; 4] {
 async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine)) {
     filled(&scene, 300).await;
     scene.predict("2026-06-04", "v1", 0.5).await;
-    let days = Words { columns: Some("key,score"), ..june() };
+    let days = Params { columns: Some("key,score"), ..june() };
     let later = "2026-06-02T00:00:00Z";
     let condition = format!("predicted_at >= '{later}'");
     // The choice to stream an answer is made before anything is unpacked.
@@ -53,15 +53,15 @@ async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine))
         );
 
         let of_a_day =
-            asked(&query, &scene, &Words { filter: Some("day = '2026-06-02'"), ..days.clone() }).await;
+            asked(&query, &scene, &Params { filter: Some("day = '2026-06-02'"), ..days.clone() }).await;
         assert_eq!((read_of(&of_a_day), of_a_day.rows), ([1, 29, 1, 1], 10));
         assert!(of_a_day.table.bytes < all.table.bytes);
 
-        let late = asked(&query, &scene, &Words { filter: Some(&condition), ..days.clone() }).await;
+        let late = asked(&query, &scene, &Params { filter: Some(&condition), ..days.clone() }).await;
         assert_eq!((read_of(&late), late.rows), ([30, 0, 24, 8], 1_811));
         assert_eq!(late.segments.skipped["time"], 16);
 
-        let of_release = asked(&query, &scene, &Words { release: Some("v2"), ..days.clone() }).await;
+        let of_release = asked(&query, &scene, &Params { release: Some("v2"), ..days.clone() }).await;
         assert_eq!(read_of(&of_release), [30, 0, 24, 23]);
         assert_eq!((of_release.segments.skipped["release"], of_release.rows), (1, 2_204));
     }
@@ -71,7 +71,7 @@ async fn explanation_of_ended_stream_counts_unread_segments((scene, _): (Scene, 
     for seq in 1..=40 {
         put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }
-    let words = Words { limit: Some("10"), ..june() };
+    let words = Params { limit: Some("10"), ..june() };
     let first = asked(&query(&scene.table, STREAMED), &scene, &words).await;
     let all = asked(&query(&scene.table, STREAMED), &scene, &june()).await;
     assert_eq!((first.rows, all.rows, all.segments.rows), (10, 80_000, 80_000));
@@ -84,7 +84,7 @@ async fn a_statement_says_what_it_took((scene, _): (Scene, Engine)) {
     filled(&scene, 100).await;
     let statement =
         "select release, count(*) as n from predictions where day = '2026-06-02' group by release";
-    let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+    let sql = Sql::parse(&SqlParams { statement, ..SqlParams::default() }).unwrap();
     let service = query(&scene.table, Bounds::NONE);
     let said = service.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap();
     assert_eq!((said.rows, said.segments.unpacked, said.segments.rows), (2, 1, 10));

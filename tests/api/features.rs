@@ -2,7 +2,7 @@
 
 use event::{Clock, Kind, Share};
 use ingest::{Ingest, Remember, json::read_json_array};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -18,14 +18,14 @@ on_both_engines!(
 
 async fn asked(scene: &Scene, by: &str) -> Vec<String> {
     let columns = "day,feature,release,predictions,value_mean,value_min,value_p50,value_max,value_null_rate";
-    let words = Words {
+    let words = Params {
         from: "2026-06-01",
         to: "2026-06-02",
         by: Some(by),
         columns: Some(columns),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Rollups, &words).unwrap();
+    let request = Request::parse(Dataset::Rollups, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
@@ -56,8 +56,8 @@ async fn features_are_broken_down_by_feature_and_release(world: World) {
     assert_eq!(asked(&scene, "feature.distance").await, distance);
     assert_eq!(asked(&scene, "feature.other").await, Vec::<String>::new());
     let warned = async |by: &str| {
-        let words = Words { from: "2026-06-01", to: "2026-06-02", by: Some(by), ..Words::default() };
-        let request = Request::parse(What::Rollups, &words).unwrap();
+        let words = Params { from: "2026-06-01", to: "2026-06-02", by: Some(by), ..Params::default() };
+        let request = Request::parse(Dataset::Rollups, &words).unwrap();
         scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().warnings
     };
     assert_eq!(warned("feature.other").await, ["no rollup on these days has `feature.other`"]);
@@ -85,13 +85,13 @@ async fn sampled_features_are_kept_and_repeats_count_once(world: World) {
         assert_eq!(submit(half, key).await, 40);
         assert_eq!(submit(Share::ALL, key).await, 0, "the same batch, whatever is kept of it: {key:?}");
     }
-    let words = Words {
+    let words = Params {
         from: "2026-06-01",
         to: "2026-06-01",
         columns: Some("key,score,feature.age"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
+    let request = Request::parse(Dataset::parse("predictions").unwrap(), &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     let expected = |n: u32| match half.has(&format!("loan-{n}")) {
         true => format!("loan-{n},0.5,{n}.0"),

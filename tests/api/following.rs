@@ -15,7 +15,7 @@ use log::{
     scan,
     store::Store,
 };
-use query::{Follow, FollowWords, Followed, Query, Words};
+use query::{Follow, FollowWords, Followed, Params, Query};
 use serde_json::{Value, json};
 use table::{Condition, Item, Table, item::Value as Attribute};
 use tests::{
@@ -49,7 +49,7 @@ impl Chance {
 const COLUMNS: Option<&str> = Some("day,key,score");
 
 fn words(limit: &str) -> FollowWords<'_> {
-    let words = Words { columns: COLUMNS, ..Words::default() };
+    let words = Params { columns: COLUMNS, ..Params::default() };
     FollowWords { words, limit: Some(limit), ..FollowWords::default() }
 }
 
@@ -147,7 +147,7 @@ async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
     // A reader that begins again gets the same; one with a filter gets its part.
     let all = drained(&query, &scene, predictions(&words("100"))).await.0;
     assert_eq!(all.len(), stored.values().map(Vec::len).sum::<usize>());
-    let of_key = Words { key: Some("k1"), ..words("100").words };
+    let of_key = Params { key: Some("k1"), ..words("100").words };
     let (some, end) =
         drained(&query, &scene, predictions(&FollowWords { words: of_key, ..words("3") })).await;
     let expected =
@@ -168,7 +168,7 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace, events: Value) {
 
 async fn waiting_follower_is_woken_by_any_process(scene: Scene) {
     let store = Store::over(Arc::clone(&scene.table));
-    let query = scene.query(at(NOW)).hearing(store.bell().clone());
+    let query = scene.query(at(NOW)).hearing(store.notifier().clone());
     let belled: Arc<dyn Table> = store;
     let mut follow = predictions(&FollowWords { wait: Some("30"), ..words("100") });
     // An old day, the present day, a new one: by this process and by another.
@@ -370,8 +370,8 @@ async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     };
     let after = Some(&*text);
     let none = FollowWords::default;
-    let columns = Words { columns: Some("colour"), ..Words::default() };
-    let release = Words { release: Some("v9"), ..Words::default() };
+    let columns = Params { columns: Some("colour"), ..Params::default() };
+    let release = Params { release: Some("v9"), ..Params::default() };
     for (kind, words, why) in [
         (Kind::Outcomes, FollowWords { after, ..none() }, "after: the read version is not of outcomes alone"),
         (Kind::Predictions, FollowWords { after: Some("x"), ..none() }, "after: this is not a read version"),

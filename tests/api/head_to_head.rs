@@ -1,7 +1,7 @@
 //! Two releases compared on their common keys: as their evaluations count them, by week and by tag, and as of an instant.
 
 use event::Kind;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -17,12 +17,12 @@ on_both_engines!(
     what_arrives_later_changes_nothing_that_was_known,
 );
 
-fn words<'a>(from: &'a str, to: &'a str, columns: &'a str) -> Words<'a> {
-    Words { from, to, columns: Some(columns), release: Some("v2"), against: Some("v1"), ..Words::default() }
+fn words<'a>(from: &'a str, to: &'a str, columns: &'a str) -> Params<'a> {
+    Params { from, to, columns: Some(columns), release: Some("v2"), against: Some("v1"), ..Params::default() }
 }
 
-async fn asked(scene: &Scene, words: Words<'_>) -> Vec<String> {
-    let request = Request::parse(What::HeadToHead, &words).unwrap();
+async fn asked(scene: &Scene, words: Params<'_>) -> Vec<String> {
+    let request = Request::parse(Dataset::HeadToHead, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
@@ -66,23 +66,23 @@ async fn releases_are_compared_on_what_both_predicted(world: World) {
     let found = asked(&scene, words("2026-06-01", "2026-06-01", columns)).await;
     assert_eq!(found, ["2026-06-01,v2,v1,6,6,0,0,brier,1.0,0.0,1.0,0.0,"]);
     let by_city =
-        Words { by: Some("tag.city"), ..words("2026-06-01", "2026-06-01", "tag.city,n,wins,losses") };
+        Params { by: Some("tag.city"), ..words("2026-06-01", "2026-06-01", "tag.city,n,wins,losses") };
     assert_eq!(asked(&scene, by_city).await, ["Bonn,3,3,0", "Ulm,3,3,0"]);
     // The record of the evaluation has equal counts.
     let record = Request::parse(
-        What::Evaluations,
-        &Words {
+        Dataset::Evaluations,
+        &Params {
             from: "2026-06-01",
             to: "2026-06-01",
             release: Some("v2"),
             columns: Some("wins,losses,ties"),
-            ..Words::default()
+            ..Params::default()
         },
     );
     let answer = scene.query(at(NOW)).run(scene.id(), &record.unwrap()).await.unwrap();
     assert_eq!(csv(answer), "wins,losses,ties\n6,0,0\n");
-    let unknown = Words { against: Some("v9"), ..words("2026-06-01", "2026-06-01", "n") };
-    let unknown = Request::parse(What::HeadToHead, &unknown).unwrap();
+    let unknown = Params { against: Some("v9"), ..words("2026-06-01", "2026-06-01", "n") };
+    let unknown = Request::parse(Dataset::HeadToHead, &unknown).unwrap();
     let error = scene.query(at(NOW)).run(scene.id(), &unknown).await.unwrap_err().to_string();
     assert!(error.contains("there is no release `v9`"), "{error}");
 }
@@ -97,13 +97,13 @@ async fn a_clear_advantage_is_decided_on_a_day(world: World) {
     assert_eq!(by_day, ["2026-06-01,40,40,", "2026-06-02,40,80,2026-06-02", "2026-06-03,40,120,2026-06-02"]);
     let few = asked(
         &scene,
-        Words { by: Some("tag.city"), ..words("2026-06-01", "2026-06-03", "tag.city,day,n_so_far") },
+        Params { by: Some("tag.city"), ..words("2026-06-01", "2026-06-03", "tag.city,day,n_so_far") },
     )
     .await;
     assert_eq!(few.len(), 6, "{few:?}");
-    let all = Words { period: Some("all"), ..words("2026-06-01", "2026-06-03", columns) };
+    let all = Params { period: Some("all"), ..words("2026-06-01", "2026-06-03", columns) };
     assert_eq!(asked(&scene, all).await, ["2026-06-01,120,120,2026-06-02"]);
-    let turned = Words {
+    let turned = Params {
         release: Some("v1"),
         against: Some("v2"),
         period: Some("all"),
@@ -128,7 +128,7 @@ async fn reversed_advantage_is_decided_the_other_way(world: World) {
     assert_eq!(by_day, (1..10).map(of_day).collect::<Vec<_>>());
     for (to, says) in [("2026-06-05", "2026-06-01,v2"), ("2026-06-08", ","), ("2026-06-09", "2026-06-09,v1")]
     {
-        let all = Words { period: Some("all"), ..words("2026-06-01", to, "decided_at,winner") };
+        let all = Params { period: Some("all"), ..words("2026-06-01", to, "decided_at,winner") };
         assert_eq!(asked(&scene, all).await, [says], "up to {to}");
     }
 }
@@ -140,11 +140,11 @@ async fn what_arrives_later_changes_nothing_that_was_known(world: World) {
     let window = || words("2026-06-01", "2026-06-02", columns);
     let before = asked(&scene, window()).await;
     assert_eq!(before.len(), 1, "{before:?}");
-    let request = Request::parse(What::HeadToHead, &window()).unwrap();
+    let request = Request::parse(Dataset::HeadToHead, &window()).unwrap();
     let read_version =
         scene.query(at("2026-06-02T13:00:00Z")).read_version(scene.id(), &request).await.unwrap().to_string();
     day(&scene, "2026-06-02", 9, "2026-06-04T12:00:00Z").await;
     assert_eq!(asked(&scene, window()).await.len(), 2);
-    assert_eq!(asked(&scene, Words { as_of: Some("2026-06-03"), ..window() }).await, before);
-    assert_eq!(asked(&scene, Words { read_version: Some(&read_version), ..window() }).await, before);
+    assert_eq!(asked(&scene, Params { as_of: Some("2026-06-03"), ..window() }).await, before);
+    assert_eq!(asked(&scene, Params { read_version: Some(&read_version), ..window() }).await, before);
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use event::{Kind, Timestamp};
 use ingest::{Became, Rematching};
 use query::{
-    HistoryWords, Request, UnmatchedOutcome, UnmatchedRequest, UnmatchedState, UnmatchedWords, What, Words,
+    Dataset, HistoryWords, Params, Request, UnmatchedOutcome, UnmatchedRequest, UnmatchedState,
+    UnmatchedWords,
 };
 use serde_json::{Value, json};
 use tests::{
@@ -38,8 +39,8 @@ fn of_all(key: &str, observed_at: &str, label: &str) -> Value {
 /// Instants that outcomes of June with a label judge, with their keys.
 async fn judged(scene: &Scene, label: &str) -> Vec<String> {
     let columns = Some("key,predicted_at,label,retracted");
-    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { from: "2026-06-01", to: "2026-06-30", columns, ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     let end = format!(",{label},");
     let mut lines: Vec<String> =

@@ -10,7 +10,7 @@ use log::{
     key_filter::{self, At},
 };
 use projector::{key_filters::make, rebuild, verify::verify};
-use query::{Request, Words};
+use query::{Params, Request};
 use serde_json::{Value, json};
 use table::{Condition, Query, query_all};
 use tests::{
@@ -79,7 +79,7 @@ async fn days(scene: &Scene, days: u32, count: u32) {
     }
 }
 
-async fn asked(scene: &Scene, words: &Words<'_>) -> (String, Reads) {
+async fn asked(scene: &Scene, words: &Params<'_>) -> (String, Reads) {
     let query = query(&scene.table, WHOLE);
     let request = Request::parse(PREDICTIONS, words).unwrap();
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
@@ -90,8 +90,8 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> (String, Reads) {
 async fn key_filter_spares_reading_other_days(scene: Scene) {
     const DAYS: u64 = 12;
     days(&scene, DAYS as u32, 10).await;
-    let known = Words { key: Some("d5-3"), columns: Some("day,key"), ..june() };
-    let unknown = Words { key: Some("d50-3"), columns: None, ..june() };
+    let known = Params { key: Some("d5-3"), columns: Some("day,key"), ..june() };
+    let unknown = Params { key: Some("d50-3"), columns: None, ..june() };
     let before = [asked(&scene, &known).await, asked(&scene, &unknown).await];
     assert_eq!(made(&scene, LATER).await, DAYS);
     let after = [asked(&scene, &known).await, asked(&scene, &unknown).await];
@@ -114,9 +114,9 @@ async fn key_filter_spares_reading_other_days(scene: Scene) {
         let text = said.to_string();
         assert!(text.contains("the filter of their day says that they have no key that is wanted"), "{text}");
         // An instant within the range of a filter disables it.
-        let then = Words { as_of: Some("2026-06-02T02:30:00Z"), ..known.clone() };
+        let then = Params { as_of: Some("2026-06-02T02:30:00Z"), ..known.clone() };
         assert_eq!(explained(&query, &scene, PREDICTIONS, &then).await.segments.skipped["filter"], 0);
-        let then = Words { as_of: Some("2026-06-19T00:00:00Z"), ..known.clone() };
+        let then = Params { as_of: Some("2026-06-19T00:00:00Z"), ..known.clone() };
         assert!(explained(&query, &scene, PREDICTIONS, &then).await.segments.skipped["filter"] > 0);
     }
 }
@@ -145,7 +145,7 @@ async fn filters_are_verified_and_rebuilt_and_expire(scene: Scene) {
         (report.filters, report.faults)
     };
     assert_eq!(verified().await, (3, Vec::new()));
-    let words = Words { key: Some("d2-3"), columns: Some("day,key"), ..june() };
+    let words = Params { key: Some("d2-3"), columns: Some("day,key"), ..june() };
     let (answer, _) = asked(&scene, &words).await;
     // A damaged part of a filter.
     let day: Day = "2026-06-02".parse().unwrap();

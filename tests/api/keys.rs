@@ -2,7 +2,7 @@
 //! Local.
 
 use event::{Kind, lane::lane_of};
-use query::{Explanation, Format, Query, Request, Sql, SqlWords, What, Words};
+use query::{Dataset, Explanation, Format, Params, Query, Request, Sql, SqlParams};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -48,14 +48,19 @@ pub(crate) async fn filled(scene: &Scene, seed: u64) {
     }
 }
 
-async fn asked(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> (String, String) {
+async fn asked(query: &Query, scene: &Scene, what: Dataset, words: &Params<'_>) -> (String, String) {
     let request = Request::parse(what, words).unwrap();
     let answer = query.run(scene.id(), &request).await.unwrap();
     let read_version = answer.read_version.as_ref().unwrap().to_string();
     (csv(answer), read_version)
 }
 
-pub(crate) async fn explained(query: &Query, scene: &Scene, what: What, words: &Words<'_>) -> Explanation {
+pub(crate) async fn explained(
+    query: &Query,
+    scene: &Scene,
+    what: Dataset,
+    words: &Params<'_>,
+) -> Explanation {
     let request = Request::parse(what, words).unwrap();
     let explanation = query.explain(scene.id(), &request, Format::Csv).await.unwrap();
     let segments = &explanation.segments;
@@ -87,7 +92,7 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
     for (what, columns) in [
         (PREDICTIONS, "day,key,predicted_at,score"),
         (PREDICTIONS, "key,tag.of3,tag.of4"),
-        (What::Events(Kind::Outcomes), "day,key,observed_at,label"),
+        (Dataset::Events(Kind::Outcomes), "day,key,observed_at,label"),
     ] {
         for &number in numbers {
             let (key, other) = (format!("k{number}"), format!("k{}", (number + 5) % KEYS));
@@ -103,8 +108,8 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
             let order = Some(["oldest", "newest"][number as usize / 2 % 2]);
             let as_of = (number % 3 == 0).then_some("2026-06-06T03:30:00Z");
             let columns = (number % 5 > 1).then_some(columns);
-            let words = Words { columns, filter: Some(filter), order, as_of, ..june() };
-            let of_all = Words { filter: Some(all), ..words.clone() };
+            let words = Params { columns, filter: Some(filter), order, as_of, ..june() };
+            let of_all = Params { filter: Some(all), ..words.clone() };
             for bounds in [WHOLE, STREAMED] {
                 let query = query(&scene.table, bounds);
                 let found = asked(&query, scene, what, &words).await;
@@ -112,9 +117,9 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
                 let (found, read_version) = found;
                 rows += found.lines().count() - 1;
                 // The read version of an answer about one key is one of all keys.
-                let again = Words { read_version: Some(&read_version), as_of: None, ..of_all.clone() };
+                let again = Params { read_version: Some(&read_version), as_of: None, ..of_all.clone() };
                 assert_eq!(asked(&query, scene, what, &again).await.0, found);
-                let again = Words { filter: Some(filter), ..again };
+                let again = Params { filter: Some(filter), ..again };
                 assert_eq!(asked(&query, scene, what, &again).await.0, found);
                 if number % 4 != 0 {
                     continue;
@@ -149,7 +154,7 @@ async fn statement_looks_in_lanes_of_its_keys(scene: Scene) {
             let mut found = Vec::new();
             for condition in ["key", "lower(key)"] {
                 let text = statement(condition);
-                let sql = Sql::parse(&SqlWords { statement: &text, ..SqlWords::default() }).unwrap();
+                let sql = Sql::parse(&SqlParams { statement: &text, ..SqlParams::default() }).unwrap();
                 let rows = csv(query.sql(scene.id(), &sql).await.unwrap());
                 let said = query.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap();
                 found.push((rows, said.segments.skipped["lane"] > 0));
@@ -171,11 +176,11 @@ async fn tag_of_other_keys_is_an_empty_column(scene: Scene) {
     scene.append(Kind::Predictions, events, "2026-06-02T00:00:00Z").await.unwrap();
     for bounds in [WHOLE, STREAMED] {
         let query = query(&scene.table, bounds);
-        let words = Words { columns: Some("key,tag.city"), key: Some("a"), ..june() };
+        let words = Params { columns: Some("key,tag.city"), key: Some("a"), ..june() };
         assert_eq!(asked(&query, &scene, PREDICTIONS, &words).await.0, "key,tag.city\na,\n");
-        let none = Words { key: Some("c"), ..words.clone() };
+        let none = Params { key: Some("c"), ..words.clone() };
         assert_eq!(asked(&query, &scene, PREDICTIONS, &none).await.0, "key,tag.city\n");
-        let wrong = Words { columns: Some("key,tag.town"), ..words };
+        let wrong = Params { columns: Some("key,tag.town"), ..words };
         let request = Request::parse(PREDICTIONS, &wrong).unwrap();
         let refused = query.run(scene.id(), &request).await.unwrap_err().to_string();
         assert!(refused.contains("no event of the window has the tag `tag.town`"), "{refused}");
@@ -183,14 +188,14 @@ async fn tag_of_other_keys_is_an_empty_column(scene: Scene) {
     for bounds in [WHOLE, STREAMED] {
         let query = query(&scene.table, bounds);
         for (key, rows) in [("a", 1), ("b", 1), ("c", 0)] {
-            let found = asked(&query, &scene, PREDICTIONS, &Words { key: Some(key), ..june() }).await.0;
+            let found = asked(&query, &scene, PREDICTIONS, &Params { key: Some(key), ..june() }).await.0;
             let names = found.lines().next().unwrap();
             assert!(names.split(',').any(|name| name == "tag.city"), "{key}: {names}");
             assert_eq!(found.lines().count(), 1 + rows);
         }
     }
     let sql = "select key, \"tag.city\" from joined where day = '2026-06-01' and key = 'a'";
-    let sql = Sql::parse(&SqlWords { statement: sql, ..SqlWords::default() }).unwrap();
+    let sql = Sql::parse(&SqlParams { statement: sql, ..SqlParams::default() }).unwrap();
     let rows = csv(query(&scene.table, WHOLE).sql(scene.id(), &sql).await.unwrap());
     assert_eq!(rows, "key,tag.city\na,\n");
 }
@@ -217,7 +222,7 @@ async fn an_explanation_says_what_lanes_and_keys_spare(scene: Scene) {
     }
     for bounds in [WHOLE, STREAMED] {
         let query = query(&scene.table, bounds);
-        let words = Words { key: Some("loan-0000001"), ..june() };
+        let words = Params { key: Some("loan-0000001"), ..june() };
         let said = explained(&query, &scene, PREDICTIONS, &words).await;
         let opening = said.segments.skipped["empty"];
         // Lanes 0, 1 and 3 have two, two and one; lane 2 has two without the key, and one with it.
@@ -227,7 +232,7 @@ async fn an_explanation_says_what_lanes_and_keys_spare(scene: Scene) {
         for reason in ["they are in lanes of other keys", "none of their events has a key that is wanted"] {
             assert!(text.contains(reason), "{text}");
         }
-        let of_release = Words { release: Some("v1"), ..words };
+        let of_release = Params { release: Some("v1"), ..words };
         let said = explained(&query, &scene, PREDICTIONS, &of_release).await;
         assert_eq!((said.segments.skipped["lane"], said.segments.skipped["key"]), (5, 2), "{said}");
     }

@@ -10,7 +10,7 @@ use log::{
     rollup_vintage,
 };
 use projector::rebuild::{Pace, rebuild};
-use query::{AuditRequest, AuditWords, Request, Source, What, Words};
+use query::{AuditRequest, AuditWords, Dataset, Params, Request, Source};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -50,8 +50,8 @@ async fn state(scene: &Scene, kind: Kind, events: Value, known_at: &str) -> Resu
 /// Rows of a day as of an instant, or at ages, with the warnings.
 async fn told(
     scene: &Scene,
-    what: What,
-    words: Words<'_>,
+    what: Dataset,
+    words: Params<'_>,
     now: &str,
 ) -> (String, Vec<String>, Option<Source>) {
     let request = Request::parse(what, &words).unwrap();
@@ -60,13 +60,13 @@ async fn told(
     (csv(answer).lines().skip(1).collect::<Vec<_>>().join(" "), warnings, source)
 }
 
-fn words<'a>(day: &'a str, columns: &'a str, as_of: Option<&'a str>) -> Words<'a> {
-    Words { from: day, to: day, columns: Some(columns), as_of, ..Words::default() }
+fn words<'a>(day: &'a str, columns: &'a str, as_of: Option<&'a str>) -> Params<'a> {
+    Params { from: day, to: day, columns: Some(columns), as_of, ..Params::default() }
 }
 
 async fn labelled(scene: &Scene, day: &str, as_of: &str, now: &str) -> (String, Vec<String>) {
     let words = words(day, "predictions,labelled", Some(as_of));
-    let (rows, warnings, _) = told(scene, What::Evaluations, words, now).await;
+    let (rows, warnings, _) = told(scene, Dataset::Evaluations, words, now).await;
     (rows, warnings)
 }
 
@@ -103,13 +103,13 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     assert!(warnings.concat().contains("when their import states that they were known"), "{warnings:?}");
     assert_eq!(labelled(&scene, DAY, "2026-06-11T00:00:00Z", NOW).await.0, "8,8");
     let ages = |day| words(day, "age,labelled", None);
-    let (of_stated, warnings, source) = told(&scene, What::Maturity, ages(DAY), NOW).await;
+    let (of_stated, warnings, source) = told(&scene, Dataset::Maturity, ages(DAY), NOW).await;
     assert_eq!(of_stated, "1h,0 6h,0 1d,0 3d,0 7d,0 14d,8 latest,8");
     assert!(warnings.concat().contains("states") && source == Some(Source::Events), "{warnings:?}");
-    let (of_seen, ..) = told(&scene, What::Maturity, ages(SEEN), NOW).await;
+    let (of_seen, ..) = told(&scene, Dataset::Maturity, ages(SEEN), NOW).await;
     assert_eq!(of_seen, "1h,0 6h,0 1d,0 3d,8 7d,8 14d,8 latest,8");
     let events = words(DAY, "appended_at", Some(NOW));
-    let (appended, ..) = told(&scene, What::Events(Kind::Outcomes), events, NOW).await;
+    let (appended, ..) = told(&scene, Dataset::Events(Kind::Outcomes), events, NOW).await;
     assert_eq!(appended, ["2026-06-11T00:00:00Z"; 8].join(" "));
     assert_told(&scene).await;
     scene.assert_verified().await;
@@ -126,7 +126,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     ] {
         assert_eq!(labelled(&scene, day, as_of, later).await.0, expected, "{day} as of {as_of}");
         let rollups = words(day, "predictions,outcomes", Some(as_of));
-        assert_eq!(told(&scene, What::Rollups, rollups, later).await.0.split(' ').next(), Some(expected));
+        assert_eq!(told(&scene, Dataset::Rollups, rollups, later).await.0.split(' ').next(), Some(expected));
     }
     scene.assert_verified().await;
 }
@@ -156,7 +156,7 @@ async fn what_is_stated_never_overtakes_what_was_seen(world: World) {
     let receipt = state(&scene, Kind::Outcomes, corrected, "2026-06-02T00:00:00Z").await.unwrap();
     assert_eq!(receipt.known_later, Some(at(seen)));
     let positives = words(DAY, "positives", Some(seen));
-    assert_eq!(told(&scene, What::Evaluations, positives, NOW).await.0, "0", "the later one counts");
+    assert_eq!(told(&scene, Dataset::Evaluations, positives, NOW).await.0, "0", "the later one counts");
     assert_eq!(labelled(&scene, DAY, "2026-06-04T00:00:00Z", NOW).await.0, "8,0");
 }
 
@@ -165,14 +165,14 @@ async fn a_read_version_outlives_what_is_stated_later(world: World) {
     state(&scene, Kind::Predictions, predictions(DAY), "2026-06-01T02:00:00Z").await.unwrap();
     let as_of = words(DAY, "predictions,labelled", Some("2026-06-15T00:00:00Z"));
     let query = scene.query(at(NOW));
-    let run = async |words: &Words<'_>| {
-        let request = Request::parse(What::Evaluations, words).unwrap();
+    let run = async |words: &Params<'_>| {
+        let request = Request::parse(Dataset::Evaluations, words).unwrap();
         query.run(scene.id(), &request).await.unwrap()
     };
     let first = run(&as_of).await;
     let read_version = first.read_version.clone().unwrap().to_string();
     state(&scene, Kind::Outcomes, outcomes(DAY), "2026-06-11T00:00:00Z").await.unwrap();
-    let again = Words { as_of: None, read_version: Some(&read_version), ..as_of };
+    let again = Params { as_of: None, read_version: Some(&read_version), ..as_of };
     assert_eq!(csv(run(&again).await), csv(first));
     assert!(csv(run(&as_of).await).contains("8,8"), "the instant itself knows what was stated since");
 }

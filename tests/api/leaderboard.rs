@@ -3,7 +3,7 @@
 use catalog::PrimaryMetric;
 use event::{Kind, Task};
 use fold::evaluation::Record;
-use query::{LeaderboardWords, Request, What, Words};
+use query::{Dataset, LeaderboardWords, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -66,14 +66,14 @@ async fn a_release_is_read_with_its_record(world: World) {
     scene.project().await;
     let query = scene.query(at("2026-06-10T00:00:00Z"));
     // Over the whole time, and over a day.
-    let words = Words {
+    let words = Params {
         from: "2026-06-01",
         to: "2026-06-30",
         columns: Some("wins,losses,ties"),
         release: Some("v2"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let (frame, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     assert_eq!(reads.queries, 2, "all days at once, and which have expired");
     let frame = frame.unwrap().frame;
@@ -314,15 +314,15 @@ async fn window_ranks_releases_by_any_metric(world: World) {
     let (primary, found) =
         query.leaderboard_of_window(scene.id(), &words(Some("auc"), None), 10).await.unwrap();
     assert_eq!((primary.metric.name(), found.len()), ("auc", 1), "one class has no area");
-    let words_of_all = Words {
+    let words_of_all = Params {
         from: "2026-06-01",
         to: "2026-06-03",
         period: Some("all"),
         release: Some("v1"),
         columns: Some("auc"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Evaluations, &words_of_all).unwrap();
+    let request = Request::parse(Dataset::Evaluations, &words_of_all).unwrap();
     let frame = query.run(scene.id(), &request).await.unwrap().frame.clone();
     assert_eq!(frame.column("auc").unwrap().f64().unwrap().get(0), Some(found[0].value));
     let fails = async |words: LeaderboardWords<'_>| {

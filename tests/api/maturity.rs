@@ -11,11 +11,11 @@ use log::{
 };
 use projector::{
     WorkspaceDay,
-    dlq::{self, DeadLetter, Refused, Stopped},
+    dead_letters::{self, DeadLetter, Refused, Stopped},
     rebuild::{Pace, rebuild},
     vintages::{self, Made},
 };
-use query::{Bounds, Query, Request, Sql, What, Words};
+use query::{Bounds, Dataset, Params, Query, Request, Sql};
 use serde_json::json;
 use table::{Condition, Item, Table};
 use tests::{
@@ -62,11 +62,11 @@ async fn scene(world: World) -> Scene {
     scene
 }
 
-fn words(columns: &str) -> Words<'_> {
-    Words { from: FROM, to: TO, columns: Some(columns), ..Words::default() }
+fn words(columns: &str) -> Params<'_> {
+    Params { from: FROM, to: TO, columns: Some(columns), ..Params::default() }
 }
 
-async fn rows(scene: &Scene, query: &Query, what: What, words: &Words<'_>) -> Vec<String> {
+async fn rows(scene: &Scene, query: &Query, what: Dataset, words: &Params<'_>) -> Vec<String> {
     let request = Request::parse(what, words).unwrap();
     let answer = query.run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
@@ -77,20 +77,21 @@ async fn each_age_says_what_was_known_then(world: World) {
     scene.project().await;
     let query = scene.query(at(LATER));
     let vintage =
-        rows(&scene, &query, What::Maturity, &words("at,day,release,labelled,accuracy,auc,orphaned")).await;
+        rows(&scene, &query, Dataset::Maturity, &words("at,day,release,labelled,accuracy,auc,orphaned"))
+            .await;
     assert_eq!(vintage.len(), 8 + 4, "{vintage:?}");
     for row in &vintage {
         let (instant, of_row) = row.split_once(',').unwrap();
         let day = &of_row[..10];
         let as_of = (!instant.is_empty()).then_some(instant);
-        let then = Words { from: day, to: day, as_of, ..words(metrics) };
-        assert_eq!(rows(&scene, &query, What::Evaluations, &then).await, [of_row], "as of {instant}");
+        let then = Params { from: day, to: day, as_of, ..words(metrics) };
+        assert_eq!(rows(&scene, &query, Dataset::Evaluations, &then).await, [of_row], "as of {instant}");
     }
 }
 
 async fn later_events_change_no_reached_age(world: World) {
     let scene = scene(world).await;
-    let request = Request::parse(What::Maturity, &words("day,age,labelled,completeness")).unwrap();
+    let request = Request::parse(Dataset::Maturity, &words("day,age,labelled,completeness")).unwrap();
     let then = scene.query(at(LATER)).run(scene.id(), &request).await.unwrap();
     let (read_version, before) = (then.read_version.clone().unwrap().to_string(), csv(then));
     scene.observe_many(TO, "1", 20, "2026-06-24T12:00:00Z").await;
@@ -98,11 +99,11 @@ async fn later_events_change_no_reached_age(world: World) {
     let later = scene.query(at("2026-06-25T12:00:00Z"));
     let now = later.run(scene.id(), &request).await.unwrap();
     assert_ne!(csv(now), before);
-    let again = Words { read_version: Some(&read_version), ..words("day,age,labelled,completeness") };
-    let again = later.run(scene.id(), &Request::parse(What::Maturity, &again).unwrap()).await.unwrap();
+    let again = Params { read_version: Some(&read_version), ..words("day,age,labelled,completeness") };
+    let again = later.run(scene.id(), &Request::parse(Dataset::Maturity, &again).unwrap()).await.unwrap();
     assert_eq!(csv(again), before);
-    let as_of = Words { as_of: Some(LATER), ..words("day,age,labelled,completeness") };
-    let as_of = later.run(scene.id(), &Request::parse(What::Maturity, &as_of).unwrap()).await.unwrap();
+    let as_of = Params { as_of: Some(LATER), ..words("day,age,labelled,completeness") };
+    let as_of = later.run(scene.id(), &Request::parse(Dataset::Maturity, &as_of).unwrap()).await.unwrap();
     assert_eq!(csv(as_of), before);
 }
 
@@ -117,11 +118,11 @@ async fn evaluations_that_are_kept_count_as_held(world: World) {
     for day in [2, 3, 5, 9, 16] {
         scene.observe_many(FROM, "1", day, &format!("2026-05-{day:02}T00:30:00Z")).await;
     }
-    let words = Words { to: FROM, by: Some("tag.shop"), ..words("day,labelled") };
+    let words = Params { to: FROM, by: Some("tag.shop"), ..words("day,labelled") };
     let within = |memory| scene.query(at(LATER)).within(Bounds { memory, ..Bounds::default() });
-    let evaluations = Request::parse(What::Evaluations, &words).unwrap();
+    let evaluations = Request::parse(Dataset::Evaluations, &words).unwrap();
     within(4 << 20).run(scene.id(), &evaluations).await.unwrap();
-    let maturity = Request::parse(What::Maturity, &words).unwrap();
+    let maturity = Request::parse(Dataset::Maturity, &words).unwrap();
     let refused = within(4 << 20).run(scene.id(), &maturity).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
     within(64 << 20).run(scene.id(), &maturity).await.unwrap();
@@ -146,13 +147,13 @@ async fn arriving(world: World) -> Scene {
     scene
 }
 
-fn june() -> Words<'static> {
-    Words { from: "2026-06-01", to: "2026-06-10", ..Words::default() }
+fn june() -> Params<'static> {
+    Params { from: "2026-06-01", to: "2026-06-10", ..Params::default() }
 }
 
 /// Rows of maturity, and their source.
-async fn matured(scene: &Scene, words: &Words<'_>, now: &str) -> (Vec<String>, Option<query::Source>) {
-    let request = Request::parse(What::Maturity, words).unwrap();
+async fn matured(scene: &Scene, words: &Params<'_>, now: &str) -> (Vec<String>, Option<query::Source>) {
+    let request = Request::parse(Dataset::Maturity, words).unwrap();
     let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
     let source = answer.source;
     (csv(answer).lines().map(str::to_owned).collect(), source)
@@ -169,24 +170,24 @@ async fn vintages_answer_from_one_range_without_events(world: World) {
     assert_eq!((&stored, source), (&computed, Some(query::Source::Stored)));
     let recorded = Recorded::new(scene.world.table());
     let query = query::Query::new(Arc::clone(&recorded) as Arc<dyn Table>, Clock::from_fn(move || at(now)));
-    let request = Request::parse(What::Maturity, &june()).unwrap();
+    let request = Request::parse(Dataset::Maturity, &june()).unwrap();
     query.run(scene.id(), &request).await.unwrap();
     let is_of_events = |call: &recorded::Call| call.partition.as_ref().is_some_and(|pk| pk.ends_with("/day"));
     assert!(!recorded.calls().iter().any(is_of_events), "no event is read");
-    for words in [&june(), &Words { release: Some("v1"), ..june() }] {
-        let request = Request::parse(What::Maturity, words).unwrap();
+    for words in [&june(), &Params { release: Some("v1"), ..june() }] {
+        let request = Request::parse(Dataset::Maturity, words).unwrap();
         let query = scene.query(at(now));
         let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
         assert!(answer.unwrap().read_version.is_none());
         // The vintages, and the evaluations with the rollups beside them; three more for expired days and the existing releases.
         assert!(reads.queries <= 2 + 3 && reads.items < 80, "{reads:?}");
     }
-    let mature = Words { mature: Some("0.5"), ..june() };
-    let request = Request::parse(What::Evaluations, &mature).unwrap();
+    let mature = Params { mature: Some("0.5"), ..june() };
+    let request = Request::parse(Dataset::Evaluations, &mature).unwrap();
     let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
     assert_eq!(answer.source, Some(query::Source::Stored));
     // A question with a condition of its own is computed from events.
-    for words in [Words { threshold: Some("0.3"), ..june() }, Words { as_of: Some(now), ..june() }] {
+    for words in [Params { threshold: Some("0.3"), ..june() }, Params { as_of: Some(now), ..june() }] {
         assert_eq!(matured(&scene, &words, now).await.1, Some(query::Source::Events));
     }
     // An age reached since appears once it is kept; a day without vintages is computed, and all others with it.
@@ -211,7 +212,7 @@ async fn known_state_is_kept_despite_late_folding(world: World) {
     }
     assert_eq!(made, [0, 1, 4, 1 + 5]);
     let (stored, _) = matured(&scene, &june(), all[3]).await;
-    let as_computed = Words { as_of: Some(all[3]), ..june() };
+    let as_computed = Params { as_of: Some(all[3]), ..june() };
     assert_eq!(matured(&scene, &as_computed, all[3]).await.0, stored);
     scene.assert_verified().await;
     // A worker with a clock ahead of the engine's decides nothing before its time.
@@ -279,7 +280,7 @@ async fn import_of_old_days_leaves_ages_unknown(world: World) {
     let now = "2026-06-18T13:00:00Z";
     assert_eq!(scene.keep_vintages(at(now)).await, Made { vintages: 2, rollups: 2, waiting: 0 });
     let columns = Some("day,age,labelled,completeness");
-    let words = Words { from: "2026-05-01", to: "2026-05-02", columns, ..june() };
+    let words = Params { from: "2026-05-01", to: "2026-05-02", columns, ..june() };
     let (rows, source) = matured(&scene, &words, now).await;
     assert_eq!(rows[1..], ["2026-05-01,latest,4,1.0", "2026-05-02,latest,4,1.0"]);
     assert_eq!(source, Some(query::Source::Stored));
@@ -300,13 +301,13 @@ async fn a_definition_of_later_changes_no_vintage(world: World) {
     scene.define("v1", "other", "2026-06-01", "2026-06-05T12:00:00Z").await;
     scene.project().await;
     scene.keep_vintages(at(now)).await;
-    let words = Words { columns: Some("day,age,release,labelled,positive_label,accuracy"), ..june() };
+    let words = Params { columns: Some("day,age,release,labelled,positive_label,accuracy"), ..june() };
     let (stored, source) = matured(&scene, &words, now).await;
     assert_eq!(source, Some(query::Source::Stored));
     assert!(
         stored[1].starts_with("2026-06-01,1h,v1,2,1,") && stored[5].starts_with("2026-06-01,7d,v1,7,other,")
     );
-    let computed = Words { as_of: Some(now), ..words };
+    let computed = Params { as_of: Some(now), ..words };
     assert_eq!(matured(&scene, &computed, now).await.0, stored);
     scene.assert_verified().await;
 }
@@ -319,8 +320,8 @@ async fn damage(scene: &Scene, log: &LogId, seq: u64) {
 async fn skip(scene: &Scene, log: &LogId, seq: u64, refused: Refused) {
     let stopped = Stopped { log: log.clone(), seq, reason: "damaged".into() };
     let letter = DeadLetter::new(1, stopped, refused, at("2026-06-18T12:00:00Z"));
-    dlq::record(&*scene.table, &letter).await.unwrap();
-    dlq::skip(&*scene.table, &letter).await.unwrap();
+    dead_letters::record(&*scene.table, &letter).await.unwrap();
+    dead_letters::skip(&*scene.table, &letter).await.unwrap();
 }
 
 async fn what_was_skipped_is_named_by_the_vintage(world: World) {

@@ -2,7 +2,7 @@
 
 use event::{Column, Columns, Day, ErrorKind, Kind, NewDefinition, Values};
 use log::{key::LogId, segment_item::Segment};
-use query::{Bounds, Request, What, Words};
+use query::{Bounds, Dataset, Params, Request};
 use serde_json::json;
 use table::Condition;
 use tests::{
@@ -28,8 +28,8 @@ const DAY: &str = "2026-06-01";
 impl Asked<'_> {
     async fn csv(self, scene: &Scene) -> String {
         let (columns, threshold, zero_division) = (Some(self.columns), self.threshold, self.zero_division);
-        let words = Words { from: DAY, to: DAY, columns, threshold, zero_division, ..Words::default() };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let words = Params { from: DAY, to: DAY, columns, threshold, zero_division, ..Params::default() };
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         assert_eq!(
             answer.read_version.is_some(),
@@ -53,7 +53,7 @@ async fn metrics_are_computed_at_any_threshold(world: World) {
     scene.predict_many(DAY, "v1", 9, "2026-06-04T12:00:00Z").await;
     scene.observe_many(DAY, "1", 9, "2026-06-04T12:00:00Z").await;
     scene.project().await;
-    let asked = Asked { columns: "threshold,tp,fp,tn,fn,labelled,unjudged", ..Asked::default() };
+    let asked = Asked { columns: "threshold,tp,fp,tn,fn,labelled,unlabelled", ..Asked::default() };
     let at = |threshold| Asked { threshold: Some(threshold), ..asked };
     assert_eq!(asked.csv(&scene).await, "0.5,3,2,2,2,9,0");
     assert_eq!(at("0.5").csv(&scene).await, "0.5,3,2,2,2,9,0");
@@ -66,9 +66,9 @@ async fn metrics_are_computed_at_any_threshold(world: World) {
     }
 }
 
-async fn csv_of(scene: &Scene, words: Words<'_>) -> Vec<String> {
-    let words = Words { from: "2026-06-01", to: "2026-06-03", ..words };
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+async fn csv_of(scene: &Scene, words: Params<'_>) -> Vec<String> {
+    let words = Params { from: "2026-06-01", to: "2026-06-03", ..words };
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
@@ -95,7 +95,7 @@ async fn costs_hold_from_day_unless_query_overrides_them(world: World) {
     scene.project().await;
     // 3 true positives, 2 false ones, 2 true negatives and 2 false ones a day.
     let columns = Some("costs,value,value_per_prediction,best_threshold,best_value,threshold");
-    let daily = csv_of(&scene, Words { columns, ..Words::default() }).await;
+    let daily = csv_of(&scene, Params { columns, ..Params::default() }).await;
     assert_eq!(
         daily,
         [
@@ -105,18 +105,18 @@ async fn costs_hold_from_day_unless_query_overrides_them(world: World) {
         ]
     );
     // Over all days, for the 18 predictions with known costs; two costs have no common best threshold.
-    let all = Words { columns, period: Some("all"), ..Words::default() };
+    let all = Params { columns, period: Some("all"), ..Params::default() };
     assert_eq!(csv_of(&scene, all.clone()).await, ["\"tp=0,tn=0,fp=1,fn=0\",14.0,0.7777777777777778,,,0.5"]);
     let named =
-        Words { columns: Some("value,best_threshold,best_value"), costs: Some("tp=10,fp=2,fn=5"), ..all };
+        Params { columns: Some("value,best_threshold,best_value"), costs: Some("tp=10,fp=2,fn=5"), ..all };
     assert_eq!(csv_of(&scene, named.clone()).await, ["48.0,0.1,126.0"]);
-    let at_best = Words { threshold: Some("0.1"), ..named };
+    let at_best = Params { threshold: Some("0.1"), ..named };
     assert_eq!(csv_of(&scene, at_best).await, ["126.0,0.1,126.0"]);
-    let then = Words { columns, as_of: Some("2026-06-04T23:00:00Z"), ..Words::default() };
+    let then = Params { columns, as_of: Some("2026-06-04T23:00:00Z"), ..Params::default() };
     assert_eq!(csv_of(&scene, then).await, [",,,,,0.5"; 3], "nothing was said of costs then");
     assert_eq!(define("none", "2026-06-02").await, 2);
     scene.project().await;
-    assert_eq!(csv_of(&scene, Words { columns, ..Words::default() }).await[1], ",,,,,0.5");
+    assert_eq!(csv_of(&scene, Params { columns, ..Params::default() }).await[1], ",,,,,0.5");
     scene.assert_verified().await;
 }
 
@@ -139,7 +139,7 @@ async fn the_level_of_intervals_is_defined(world: World) {
     scene.project().await;
     let columns = Some("coverage,interval_level,pinball");
     // The lower ends lose 0.1 and 0.3, the upper ones 0.1 and 0.9.
-    let found = csv_of(&scene, Words { columns, ..Words::default() }).await;
+    let found = csv_of(&scene, Params { columns, ..Params::default() }).await;
     assert_eq!(found.len(), 1);
     let numbers: Vec<f64> = found[0].split(',').map(|number| number.parse().unwrap()).collect();
     assert_eq!(numbers[..2], [0.5, 0.8]);
@@ -148,7 +148,7 @@ async fn the_level_of_intervals_is_defined(world: World) {
         NewDefinition { interval_level: Some(0.0), from: DAY.parse().ok(), ..NewDefinition::default() };
     ingest.define_release(&scene.workspace, "v1", &unknown).await.unwrap();
     scene.project().await;
-    assert_eq!(csv_of(&scene, Words { columns, ..Words::default() }).await, ["0.5,,"]);
+    assert_eq!(csv_of(&scene, Params { columns, ..Params::default() }).await, ["0.5,,"]);
     scene.assert_verified().await;
 }
 
@@ -163,8 +163,8 @@ async fn metrics_of_a_period_cover_all_its_events(world: World) {
     let run = async |period: Option<&str>, columns: &str, as_of: Option<&str>| {
         let (columns, period) = (Some(columns), period);
         let words =
-            Words { from: "2026-05-30", to: "2026-06-09", columns, period, as_of, ..Words::default() };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+            Params { from: "2026-05-30", to: "2026-06-09", columns, period, as_of, ..Params::default() };
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         csv(answer).lines().skip(1).collect::<Vec<_>>().join(" ")
     };
@@ -200,8 +200,8 @@ async fn metrics_have_intervals_when_they_are_asked_for(world: World) {
     scene.predict_many(DAY, "v1", 9, "2026-06-04T12:00:00Z").await;
     scene.observe_many(DAY, "1", 9, "2026-06-04T12:00:00Z").await;
     scene.project().await;
-    let frame = async |words: Words<'_>| {
-        let request = Request::parse(What::Evaluations, &Words { from: DAY, to: DAY, ..words }).unwrap();
+    let frame = async |words: Params<'_>| {
+        let request = Request::parse(Dataset::Evaluations, &Params { from: DAY, to: DAY, ..words }).unwrap();
         let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         let names = answer.frame.columns().iter().map(|column| column.name().to_string());
         let names = names.collect::<Vec<_>>().join(",");
@@ -209,7 +209,7 @@ async fn metrics_have_intervals_when_they_are_asked_for(world: World) {
     };
     // Naming a column of an interval requests it.
     let columns = Some("keys,accuracy,accuracy_n,accuracy_low,accuracy_high,f1_low,mae_low");
-    let (is_of_events, named, _) = frame(Words { columns, ..Words::default() }).await;
+    let (is_of_events, named, _) = frame(Params { columns, ..Params::default() }).await;
     let number = |name: &str| named.column(name).unwrap().f64().unwrap().get(0);
     let count = |name: &str| named.column(name).unwrap().i64().unwrap().get(0);
     assert!(is_of_events);
@@ -221,9 +221,9 @@ async fn metrics_have_intervals_when_they_are_asked_for(world: World) {
         "{ends:?}"
     );
     assert!(number("f1_low").is_some() && number("mae_low").is_none());
-    let (is_of_events, _, plain) = frame(Words::default()).await;
+    let (is_of_events, _, plain) = frame(Params::default()).await;
     assert!(!is_of_events);
-    let (_, _, all) = frame(Words { interval: true, ..Words::default() }).await;
+    let (_, _, all) = frame(Params { interval: true, ..Params::default() }).await;
     assert!(all.starts_with(&format!("{plain},keys,accuracy_n,accuracy_low,accuracy_high,auc_n")), "{all}");
 }
 
@@ -253,14 +253,14 @@ async fn intervals_vanish_when_combined_days_exceed_their_limit(world: World) {
             scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
         }
     }
-    let words = Words {
+    let words = Params {
         from: DAY,
         to: "2026-06-02",
         columns: Some("labelled,accuracy,accuracy_n,accuracy_low"),
         period: Some("all"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     assert_eq!(csv(answer).lines().nth(1), Some("220000,1.0,,"));
 }
@@ -273,7 +273,7 @@ async fn interval_resampling_respects_query_budget(world: World) {
     }
     let run = async |to, interval, drawn| {
         let request =
-            Request::parse(What::Evaluations, &Words { from: DAY, to, interval, ..Words::default() });
+            Request::parse(Dataset::Evaluations, &Params { from: DAY, to, interval, ..Params::default() });
         let query = scene.query(at(NOW)).within(Bounds { drawn, ..Bounds::default() });
         query.run(scene.id(), &request.unwrap()).await.map(|answer| answer.frame.height())
     };
@@ -295,35 +295,35 @@ async fn classes_are_shown_stored_and_for_any_period(world: World) {
         scene.observe_many(day, "1", 9, "2026-06-04T12:00:00Z").await;
     }
     scene.project().await;
-    let csv = async |what, words: Words<'_>| {
+    let csv = async |what, words: Params<'_>| {
         let request = Request::parse(what, &words).unwrap();
         let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
         (answer.read_version.is_some(), csv(answer))
     };
-    let words = Words { from: DAY, to: DAY, ..Words::default() };
-    let (is_of_events, classes) = csv(What::Classes, words.clone()).await;
+    let words = Params { from: DAY, to: DAY, ..Params::default() };
+    let (is_of_events, classes) = csv(Dataset::Classes, words.clone()).await;
     let header = "day,release,class,support,predicted,correct,precision,recall,f1";
     assert_eq!(
         classes,
         format!("{header}\n{DAY},v1,1,5,5,3,0.6,0.6,0.6\n{DAY},v1,(others),4,4,2,0.5,0.5,0.5\n")
     );
     assert!(!is_of_events, "they are stored");
-    let (is_of_events, confusion) = csv(What::Confusion, words.clone()).await;
+    let (is_of_events, confusion) = csv(Dataset::Confusion, words.clone()).await;
     let header = "day,release,truth,predicted,count";
     let row = |of: &str| format!("{DAY},v1,{of}\n");
     let rows = ["1,1,3", "1,(others),2", "(others),1,2", "(others),(others),2"].map(row).concat();
     assert_eq!(confusion, format!("{header}\n{rows}"));
     assert!(!is_of_events);
     // Over both days, and at a threshold that nothing reaches.
-    let both = Words { to: "2026-06-02", period: Some("all"), ..words.clone() };
+    let both = Params { to: "2026-06-02", period: Some("all"), ..words.clone() };
     let columns = Some("truth,predicted,count");
-    let (is_of_events, confusion) = csv(What::Confusion, Words { columns, ..both.clone() }).await;
+    let (is_of_events, confusion) = csv(Dataset::Confusion, Params { columns, ..both.clone() }).await;
     assert_eq!(confusion, "truth,predicted,count\n1,1,6\n1,(others),4\n(others),1,4\n(others),(others),4\n");
     assert!(is_of_events);
     let columns = Some("class,support,precision,f1");
-    let never = Words { threshold: Some("2"), zero_division: Some("0"), columns, ..both };
-    let (_, classes) = csv(What::Classes, never).await;
+    let never = Params { threshold: Some("2"), zero_division: Some("0"), columns, ..both };
+    let (_, classes) = csv(Dataset::Classes, never).await;
     assert_eq!(classes.lines().nth(1), Some("1,10,0.0,0.0"));
-    let as_of = Words { as_of: Some("2026-06-04T00:00:00Z"), ..words };
-    assert_eq!(csv(What::Classes, as_of).await.1.lines().count(), 1, "nothing was there yet");
+    let as_of = Params { as_of: Some("2026-06-04T00:00:00Z"), ..words };
+    assert_eq!(csv(Dataset::Classes, as_of).await.1.lines().count(), 1, "nothing was there yet");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use event::{Clock, ErrorKind, Kind, Result};
 use log::after::After;
-use query::{Bounds, Format, Query, Request, What, Words};
+use query::{Bounds, Dataset, Format, Params, Query, Request};
 use tests::{on_both_engines, scene::Scene, world::at};
 
 use crate::streamed::{PREDICTIONS, WHOLE, filled, june, put, put_in_lane, query};
@@ -23,7 +23,7 @@ on_both_engines!(
 /// `meanwhile` happens.
 async fn paged(
     scene: &Scene,
-    words: &Words<'_>,
+    words: &Params<'_>,
     meanwhile: impl AsyncFn(usize),
 ) -> Result<(Vec<String>, usize)> {
     let (mut rows, mut pages, mut after) = (Vec::new(), 0, "begin".to_owned());
@@ -53,13 +53,13 @@ async fn pages_are_together_the_rows_of_one_answer(scene: Scene) {
         (1_000, june()),
         (631, june()),
         (100_000, june()),
-        (900, Words { order: Some("newest"), ..june() }),
-        (50, Words { filter: Some("score > 0.5 and tag.city1 = 'Ulm'"), ..june() }),
-        (400, Words { sample: Some("0.25"), release: Some("v2"), ..june() }),
-        (700, Words { from: "2026-06-01T00:01:00Z", ..june() }),
+        (900, Params { order: Some("newest"), ..june() }),
+        (50, Params { filter: Some("score > 0.5 and tag.city1 = 'Ulm'"), ..june() }),
+        (400, Params { sample: Some("0.25"), release: Some("v2"), ..june() }),
+        (700, Params { from: "2026-06-01T00:01:00Z", ..june() }),
     ];
     for (seq, (limit, words)) in cases.into_iter().enumerate() {
-        let words = Words { columns, ..words };
+        let words = Params { columns, ..words };
         let request = Request::parse(PREDICTIONS, &words).unwrap();
         let mut whole = query(&scene.table, WHOLE).run(scene.id(), &request).await.unwrap();
         let mut text = Vec::new();
@@ -79,7 +79,7 @@ async fn pages_are_together_the_rows_of_one_answer(scene: Scene) {
             }
         };
         let most = limit.to_string();
-        let words = Words { limit: Some(&most), ..words };
+        let words = Params { limit: Some(&most), ..words };
         let (rows, pages) = paged(scene, &words, writing).await.unwrap();
         assert!(rows.len() > 100, "{words:?}");
         assert_eq!(pages, rows.len().div_ceil(limit), "{words:?}");
@@ -98,9 +98,9 @@ async fn next_seq(scene: &Scene, day: &str, lane: u8) -> u64 {
 
 async fn a_page_of_another_request_is_refused(scene: Scene) {
     filled(&scene, 20).await;
-    let words = Words { limit: Some("30"), columns: Some("key"), ..june() };
+    let words = Params { limit: Some("30"), columns: Some("key"), ..june() };
     let service = query(&scene.table, Bounds::default());
-    let page = async |words: &Words<'_>, after: &After| {
+    let page = async |words: &Params<'_>, after: &After| {
         let request = Request::parse(PREDICTIONS, words)?;
         service.page(scene.id(), &request, after).await
     };
@@ -108,21 +108,21 @@ async fn a_page_of_another_request_is_refused(scene: Scene) {
     let next = After::Page(Box::new(next.unwrap()));
     // Fewer rows, and other columns of them, are of the same answer.
     let (other, _) =
-        page(&Words { limit: Some("7"), columns: Some("score,day"), ..words.clone() }, &next).await.unwrap();
+        page(&Params { limit: Some("7"), columns: Some("score,day"), ..words.clone() }, &next).await.unwrap();
     assert_eq!(other.frame.shape(), (7, 2));
     for words in [
-        Words { filter: Some("score > 0.1"), ..words.clone() },
-        Words { order: Some("newest"), ..words.clone() },
-        Words { release: Some("v1"), ..words.clone() },
-        Words { to: "2026-06-29", ..words.clone() },
+        Params { filter: Some("score > 0.1"), ..words.clone() },
+        Params { order: Some("newest"), ..words.clone() },
+        Params { release: Some("v1"), ..words.clone() },
+        Params { to: "2026-06-29", ..words.clone() },
     ] {
         let error = page(&words, &next).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().starts_with("after: the page before was of another request"), "{error}");
     }
-    let much = page(&Words { limit: Some("100001"), ..words.clone() }, &After::Beginning).await.unwrap_err();
+    let much = page(&Params { limit: Some("100001"), ..words.clone() }, &After::Beginning).await.unwrap_err();
     assert!(much.to_string().contains("100000"), "{much}");
-    let joined = Request::parse(What::Joined, &june()).unwrap();
+    let joined = Request::parse(Dataset::Joined, &june()).unwrap();
     let error = service.page(scene.id(), &joined, &After::Beginning).await.unwrap_err();
     assert!(error.to_string().contains("only events are"), "{error}");
     // The rows of one workspace are not shown to another one.
@@ -139,7 +139,7 @@ async fn a_large_day_is_paged_in_little_memory(scene: Scene) {
     }
     let bounds = Bounds { memory: 16 << 20, ..Bounds::default() };
     let service = query(&scene.table, bounds);
-    let words = Words { limit: Some("20000"), ..june() };
+    let words = Params { limit: Some("20000"), ..june() };
     let request = Request::parse(PREDICTIONS, &words).unwrap();
     let (mut after, mut rows) = (Some(After::Beginning), 0);
     while let Some(asked) = after {
@@ -154,7 +154,7 @@ async fn page_skips_segments_wholly_read_by_earlier_pages(scene: Scene) {
     for seq in 1..=40 {
         put(&scene, ("2026-06-01", 0, seq), 2_000).await;
     }
-    let words = Words { limit: Some("10000"), columns: Some("key"), ..june() };
+    let words = Params { limit: Some("10000"), columns: Some("key"), ..june() };
     let request = Request::parse(PREDICTIONS, &words).unwrap();
     let service = query(&scene.table, Bounds::default());
     let (mut after, mut reads, mut rows) = (Some(After::Beginning), Vec::new(), 0);
@@ -182,7 +182,7 @@ async fn relative_window_stays_fixed_across_pages(scene: Scene) {
         let service = Query::new(Arc::clone(&scene.table), Clock::from_fn(move || now));
         let now = after.asked_at().unwrap_or(now);
         let last = Some(query::Last { word: "2d", now });
-        let words = Words { last, limit: Some("250"), columns: Some("key"), ..Words::default() };
+        let words = Params { last, limit: Some("250"), columns: Some("key"), ..Params::default() };
         let request = Request::parse(PREDICTIONS, &words).unwrap();
         service.page(scene.id(), &request, after).await.unwrap()
     };

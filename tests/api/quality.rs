@@ -3,7 +3,7 @@
 use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
 use event::Kind;
 use log::key::EntityKind;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -139,8 +139,8 @@ async fn a_day_without_any_feature_lacks_each(world: World) {
     let drift = async |days: [&str; 2], reference: &str, exact: bool, release: Option<&str>| {
         let [from, to] = days;
         let words =
-            Words { from, to, columns, reference: Some(reference), exact, release, ..Words::default() };
-        let request = Request::parse(What::Drift, &words).unwrap();
+            Params { from, to, columns, reference: Some(reference), exact, release, ..Params::default() };
+        let request = Request::parse(Dataset::Drift, &words).unwrap();
         csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
     };
     let days = [1, 2, 3].map(day);

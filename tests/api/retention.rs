@@ -13,7 +13,7 @@ use projector::{
     rebuild::{Pace, rebuild},
     sweep::sweep,
 };
-use query::{Request, Sql, SqlWords, What, Words};
+use query::{Dataset, Params, Request, Sql, SqlParams};
 use serde_json::json;
 use table::{Condition, KeyRange, Query, Table, query_all};
 use tests::{
@@ -60,8 +60,8 @@ fn prediction(day: &str, release: &str) -> serde_json::Value {
 }
 
 /// Warnings of an answer about the days up to the last one.
-async fn warnings(scene: &Scene, what: What, from: &str, now: Timestamp) -> Vec<String> {
-    let words = Words { from, to: DAYS[3], ..Words::default() };
+async fn warnings(scene: &Scene, what: Dataset, from: &str, now: Timestamp) -> Vec<String> {
+    let words = Params { from, to: DAYS[3], ..Params::default() };
     let request = Request::parse(what, &words).unwrap();
     scene.query(now).run(scene.id(), &request).await.unwrap().warnings
 }
@@ -76,16 +76,16 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     // Two days are kept after their own: on 6 June the days before 4 June have expired.
     let now = at("2026-06-06T00:00:00Z");
-    assert_eq!(scene.days(What::Joined, now).await, DAYS);
+    assert_eq!(scene.days(Dataset::Joined, now).await, DAYS);
     catalog.set_retention(&id, Some(2), now).await.unwrap();
-    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
+    assert_eq!(scene.days(Dataset::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
     assert_eq!(scene.logs().await, days(&DAYS));
 
     // A pin brings back events that are not deleted: of a day, and of the days of a release.
     catalog.pin(&id, &Pin::Day("2026-06-01".parse().unwrap()), true, now).await.unwrap();
     catalog.pin(&id, &Pin::Release("v2".into()), true, now).await.unwrap();
     let kept = ["2026-06-01", "2026-06-02", "2026-06-04"];
-    assert_eq!(scene.days(What::Events(Kind::Predictions), now).await, kept);
+    assert_eq!(scene.days(Dataset::Events(Kind::Predictions), now).await, kept);
 
     // Nothing is deleted within the hour after the setting was noticed, then only unpinned days.
     assert_eq!(scene.expire(now).await, Deleted::default());
@@ -95,8 +95,8 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     assert_eq!(scene.expire(later).await, Deleted::default());
     assert_eq!(scene.logs().await, days(&kept));
     // Its rollup and evaluation stay, nothing is behind, and verification reports the days that it cannot compare.
-    assert_eq!(scene.days(What::Rollups, later).await, DAYS);
-    assert_eq!(scene.days(What::Evaluations, later).await, DAYS);
+    assert_eq!(scene.days(Dataset::Rollups, later).await, DAYS);
+    assert_eq!(scene.days(Dataset::Evaluations, later).await, DAYS);
     let behind = sweep(&*scene.table, &id).await.unwrap();
     assert!(behind.logs.is_empty() && behind.evaluations.is_empty());
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
@@ -106,7 +106,7 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     let pin = catalog.pin(&id, &Pin::Day("2026-06-03".parse().unwrap()), true, later).await;
     assert!(pin.unwrap_err().is_conflict());
     catalog.set_retention(&id, None, later).await.unwrap();
-    assert_eq!(scene.days(What::Joined, later).await, kept);
+    assert_eq!(scene.days(Dataset::Joined, later).await, kept);
     let late = scene
         .append(Kind::Predictions, json!([prediction("2026-06-03", "v1")]), "2026-06-06T02:00:00Z")
         .await;
@@ -168,14 +168,14 @@ async fn answers_of_events_say_which_days_have_expired(world: World) {
     let now = at("2026-06-06T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     let lacks = ["the events of 3 of the days, up to 2026-06-03, have expired and are not in the answer"];
-    for what in [What::Joined, What::Events(Kind::Predictions), What::Events(Kind::Outcomes)] {
+    for what in [Dataset::Joined, Dataset::Events(Kind::Predictions), Dataset::Events(Kind::Outcomes)] {
         assert_eq!(warnings(&scene, what, DAYS[0], now).await, lacks, "{what:?}");
     }
-    assert_eq!(warnings(&scene, What::Joined, DAYS[3], now).await, [""; 0]);
-    assert_eq!(warnings(&scene, What::Events(Kind::Releases), DAYS[0], now).await, [""; 0]);
+    assert_eq!(warnings(&scene, Dataset::Joined, DAYS[3], now).await, [""; 0]);
+    assert_eq!(warnings(&scene, Dataset::Events(Kind::Releases), DAYS[0], now).await, [""; 0]);
     let asked = async |now: Timestamp, days: &str| {
         let statement = format!("select count(*) n from predictions where day in ({days})");
-        let sql = Sql::parse(&SqlWords { statement: &statement, ..SqlWords::default() }).unwrap();
+        let sql = Sql::parse(&SqlParams { statement: &statement, ..SqlParams::default() }).unwrap();
         let answer = scene.query(now).sql(&id, &sql).await.unwrap();
         (answer.warnings.clone(), csv(answer))
     };
@@ -206,7 +206,7 @@ async fn answers_of_events_say_which_days_have_expired(world: World) {
     assert_eq!(scene.expire(later).await.days, 3);
     assert_eq!(asked(later, "'2026-06-03'").await, (one("2026-06-03"), "n\n0\n".to_owned()));
     assert_eq!(asked(later, "'2026-01-03', '2026-06-04'").await, (Vec::new(), "n\n1\n".to_owned()));
-    assert_eq!(warnings(&scene, What::Joined, "2026-01-01", later).await, lacks);
+    assert_eq!(warnings(&scene, Dataset::Joined, "2026-01-01", later).await, lacks);
 }
 
 /// Access pattern D5.
@@ -218,13 +218,13 @@ async fn a_rebuild_keeps_what_expired(world: World) {
     assert_eq!(scene.expire(now).await, Deleted::default());
     assert_eq!(scene.expire(now.plus_seconds(3_600)).await.days, 3);
     // Events that arrive while a day is marked, from a writer that slept for an hour, do not spoil its evaluation.
-    let before = scene.days(What::Evaluations, now).await;
+    let before = scene.days(Dataset::Evaluations, now).await;
     let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
     let report = rebuild(&*scene.table, &id, &pace, |_| {}).await.unwrap();
     assert_eq!((report.version, report.stopped.len()), (2, 0));
     assert!(report.deleted > 0);
-    assert_eq!(scene.days(What::Rollups, now).await, DAYS);
-    assert_eq!(scene.days(What::Evaluations, now).await, before);
+    assert_eq!(scene.days(Dataset::Rollups, now).await, DAYS);
+    assert_eq!(scene.days(Dataset::Evaluations, now).await, before);
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
     assert_eq!((report.faults.as_slice(), report.expired), ([].as_slice(), 3));
     let behind = sweep(&*scene.table, &id).await.unwrap();
@@ -250,7 +250,7 @@ async fn marked_days_are_deleted_to_the_end(world: World) {
     let mark = expired::Expired { day: "2026-06-02".parse().unwrap(), heads, at: now };
     scene.table.put(mark.to_item(&id), table::Condition::Absent).await.unwrap();
     catalog.set_retention(&id, None, now).await.unwrap();
-    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"]);
+    assert_eq!(scene.days(Dataset::Joined, now).await, ["2026-06-04"]);
     assert_eq!(scene.expire(now).await, Deleted { days: 1, segments: 3, waiting: 0 });
     assert_eq!(scene.logs().await, days(&["2026-06-04"]));
     let missing: Result<_, Error> = expired::load(&*scene.table, &id, "2026-06-04".parse().unwrap()).await;
@@ -274,8 +274,8 @@ async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     assert_eq!(scene.logs().await, left, "1 and 2 June have expired by both");
     assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
     assert_eq!(scene.logs().await, left);
-    assert!(scene.days(What::Joined, ahead).await.is_empty(), "left out while the clock is wrong");
-    assert_eq!(scene.days(What::Joined, now).await, ["2026-06-03", "2026-06-04"]);
+    assert!(scene.days(Dataset::Joined, ahead).await.is_empty(), "left out while the clock is wrong");
+    assert_eq!(scene.days(Dataset::Joined, now).await, ["2026-06-03", "2026-06-04"]);
     // With a setting made by such a clock, the grace begins when it is noticed, and no day is older for it.
     catalog.set_retention(&id, Some(3), ahead).await.unwrap();
     let behind = now.plus_seconds(-25 * 24 * 60 * 60);
@@ -325,15 +325,15 @@ async fn expired_day_keeps_metrics_of_its_ages(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     judge_late(&scene).await;
-    let words = |as_of| Words {
+    let words = |as_of| Params {
         from: "2026-06-01",
         to: "2026-06-04",
         columns: Some("day,release,labelled,accuracy,auc"),
         as_of,
-        ..Words::default()
+        ..Params::default()
     };
     let ask = async |as_of| {
-        let request = Request::parse(What::Evaluations, &words(Some(as_of))).unwrap();
+        let request = Request::parse(Dataset::Evaluations, &words(Some(as_of))).unwrap();
         scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await
     };
     let instants =
@@ -374,13 +374,13 @@ async fn expired_day_keeps_metrics_of_its_ages(world: World) {
     // Before the day there were no events.
     assert_eq!(csv(ask("2026-05-31T12:00:00Z").await.unwrap()).lines().count(), 1);
     // A question that the kept state cannot answer gives a warning that the day is left out.
-    let request = Words { threshold: Some("0.3"), ..words(Some(instants[1])) };
-    let request = Request::parse(What::Evaluations, &request).unwrap();
+    let request = Params { threshold: Some("0.3"), ..words(Some(instants[1])) };
+    let request = Request::parse(Dataset::Evaluations, &request).unwrap();
     let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
     assert!(answer.warnings[0].contains("have expired and are not in the answer"), "{:?}", answer.warnings);
     // A day that expires later has its maturity from the kept vintages.
-    let request = Words { columns: Some("day,age,labelled"), ..words(None) };
-    let request = Request::parse(What::Maturity, &request).unwrap();
+    let request = Params { columns: Some("day,age,labelled"), ..words(None) };
+    let request = Request::parse(Dataset::Maturity, &request).unwrap();
     scene.keep_vintages(at("2026-06-20T12:00:00Z")).await;
     let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
     let rows = csv(answer);

@@ -3,7 +3,7 @@
 
 use event::{Kind, fields::RETRACTED};
 use log::key::AuditLog;
-use query::{AuditRequest, AuditWords, HistoryWords, Request, Sql, SqlWords, What, Words};
+use query::{AuditRequest, AuditWords, Dataset, HistoryWords, Params, Request, Sql, SqlParams};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -46,8 +46,8 @@ async fn filled(scene: &Scene) {
     scene.observe_many(DAY, "1", 3, SENT).await;
 }
 
-async fn rows(scene: &Scene, what: What, columns: &str, as_of: Option<&str>) -> String {
-    let words = Words { from: DAY, to: DAY, columns: Some(columns), as_of, ..Words::default() };
+async fn rows(scene: &Scene, what: Dataset, columns: &str, as_of: Option<&str>) -> String {
+    let words = Params { from: DAY, to: DAY, columns: Some(columns), as_of, ..Params::default() };
     let request = Request::parse(what, &words).unwrap();
     let text = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     text.lines().skip(1).collect::<Vec<_>>().join(" | ")
@@ -58,8 +58,8 @@ async fn metrics(scene: &Scene) -> String {
     const METRICS: &str = "release,predictions,repeated,labelled,positives,orphaned,accuracy";
     scene.project().await;
     scene.assert_verified().await;
-    let stored = rows(scene, What::Evaluations, METRICS, None).await;
-    assert_eq!(rows(scene, What::Evaluations, METRICS, Some(NOW)).await, stored);
+    let stored = rows(scene, Dataset::Evaluations, METRICS, None).await;
+    assert_eq!(rows(scene, Dataset::Evaluations, METRICS, Some(NOW)).await, stored);
     stored
 }
 
@@ -74,29 +74,29 @@ async fn retracted_events_count_nowhere_until_resent(scene: Scene) {
     scene.append(Kind::Predictions, json!([retracted_prediction("k1", "v1")]), TAKEN_BACK).await.unwrap();
     let without = metrics(&scene).await;
     assert_eq!(without, "v1,2,0,1,1,1,0.0", "the outcome of k1 fits nothing");
-    assert_eq!(rows(&scene, What::Joined, JOINED, None).await, "k0, | k2,1");
+    assert_eq!(rows(&scene, Dataset::Joined, JOINED, None).await, "k0, | k2,1");
     // Both again.
     scene.append(Kind::Outcomes, json!([outcome("k0", Some("other"))]), AGAIN).await.unwrap();
     let again =
         json!([{ "key": "k1", "predicted_at": format!("{DAY}T01:00:00Z"), "release": "v1", "score": 0.25 }]);
     scene.append(Kind::Predictions, again, AGAIN).await.unwrap();
     assert_eq!(metrics(&scene).await, "v1,3,0,3,1,0,0.6666666666666666");
-    let now = rows(&scene, What::Joined, JOINED, None).await;
+    let now = rows(&scene, Dataset::Joined, JOINED, None).await;
     assert_eq!(now, "k0,other | k2,1 | k1,other");
     // Answers as of earlier instants are unchanged.
-    let then = async |as_of| rows(&scene, What::Joined, JOINED, Some(as_of)).await;
+    let then = async |as_of| rows(&scene, Dataset::Joined, JOINED, Some(as_of)).await;
     assert_eq!(then("2026-06-05T00:00:00Z").await, "k0,1 | k1,other | k2,1");
     assert_eq!(then("2026-06-06T00:00:00Z").await, "k0, | k2,1");
     assert_eq!(then("2026-06-07T00:00:00Z").await, now);
     for (as_of, predictions) in
         [("2026-06-05T00:00:00Z", 3), ("2026-06-06T00:00:00Z", 2), ("2026-06-07T00:00:00Z", 3)]
     {
-        let found = rows(&scene, What::Evaluations, "predictions", Some(as_of)).await;
+        let found = rows(&scene, Dataset::Evaluations, "predictions", Some(as_of)).await;
         assert_eq!(found, predictions.to_string(), "{as_of}");
     }
     // Rollups and counters count all appended events.
     assert_eq!(
-        rows(&scene, What::Rollups, "predictions,outcomes", None).await.split(" | ").next(),
+        rows(&scene, Dataset::Rollups, "predictions,outcomes", None).await.split(" | ").next(),
         Some("5,5")
     );
 }
@@ -114,7 +114,7 @@ async fn statements_and_conditions_see_what_is_retracted(scene: Scene) {
     filled(&scene).await;
     scene.append(Kind::Outcomes, json!([outcome("k0", None)]), TAKEN_BACK).await.unwrap();
     let ask = async |statement: &str| {
-        let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+        let sql = Sql::parse(&SqlParams { statement, ..SqlParams::default() }).unwrap();
         scene.query(at(NOW)).sql(scene.id(), &sql).await.map(csv)
     };
     let of_day = format!("day = '{DAY}'");
@@ -125,18 +125,18 @@ async fn statements_and_conditions_see_what_is_retracted(scene: Scene) {
     // Joined rows contain only valid events.
     let error = ask(&format!("select {RETRACTED} from joined where {of_day}")).await.unwrap_err();
     assert!(error.to_string().contains("retracted"), "{error}");
-    let words = Words { from: DAY, to: DAY, columns: Some("key,reason"), ..Words::default() };
-    let request = Request::parse(What::Joined, &words).unwrap();
+    let words = Params { from: DAY, to: DAY, columns: Some("key,reason"), ..Params::default() };
+    let request = Request::parse(Dataset::Joined, &words).unwrap();
     let error = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string();
     assert!(error.starts_with("there is no column `reason`; there are day, outcome_label,"), "{error}");
     assert!(!error.contains(RETRACTED), "{error}");
     // Past outcomes of a key, in order.
-    let words = Words { columns: Some("label,retracted,reason"), key: Some("k0"), ..words };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { columns: Some("label,retracted,reason"), key: Some("k0"), ..words };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let history = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(history, "label,retracted,reason\n1,,\n,true,another customer\n");
-    let words = Words { filter: Some("retracted is null"), key: None, columns: Some("key"), ..words };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { filter: Some("retracted is null"), key: None, columns: Some("key"), ..words };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let kept = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(kept, "key\nk0\nk1\nk2\n");
 }

@@ -17,7 +17,7 @@ use event::{Clock, ErrorKind, Kind, Window};
 use futures::future::join_all;
 use ingest::{Answered, Ingest, SubmitError};
 use log::{key::ReviewItemId, scan};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use table::Table;
 use tests::{
@@ -100,8 +100,8 @@ pub(crate) fn kind_of(answered: Result<Answered, SubmitError>) -> ErrorKind {
 /// Outcomes of June.
 async fn outcomes(scene: &Scene) -> Vec<String> {
     let columns = Some("key,predicted_at,observed_at,label");
-    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { from: "2026-06-01", to: "2026-06-30", columns, ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
     lines.sort_unstable();

@@ -17,7 +17,7 @@ use projector::{
     rebuild::{Pace, rebuild},
     vintages::{self, Made},
 };
-use query::{Answer, Request, Sql, SqlWords, What, Words};
+use query::{Answer, Dataset, Params, Request, Sql, SqlParams};
 use serde_json::{Value, json};
 use table::{Condition, Query, query_all};
 use tests::{
@@ -71,12 +71,12 @@ fn events(kind: Kind, count: usize) -> Value {
 }
 
 async fn ask(scene: &Scene, by: &str, as_of: Option<&str>) -> event::Result<Answer> {
-    let words = Words { from: DAY, to: DAY, by: Some(by), as_of, ..Words::default() };
-    scene.query(at(NOW)).run(scene.id(), &Request::parse(What::Rollups, &words).unwrap()).await
+    let words = Params { from: DAY, to: DAY, by: Some(by), as_of, ..Params::default() };
+    scene.query(at(NOW)).run(scene.id(), &Request::parse(Dataset::Rollups, &words).unwrap()).await
 }
 
 fn statement(statement: &str, as_of: Option<&str>) -> Sql {
-    Sql::parse(&SqlWords { statement, as_of, ..SqlWords::default() }).unwrap()
+    Sql::parse(&SqlParams { statement, as_of, ..SqlParams::default() }).unwrap()
 }
 
 /// Counts by each breakdown.
@@ -112,14 +112,14 @@ async fn past_counts_are_recomputed_from_events(scene: Scene) {
     let read_version = answer.read_version.clone().unwrap().to_string();
     assert!(answer.warnings.is_empty());
     scene.append(Kind::Predictions, events(Kind::Predictions, 30), "2026-06-10T12:00:00Z").await.unwrap();
-    let words = Words {
+    let words = Params {
         from: DAY,
         to: DAY,
         by: Some("tag.shop"),
         read_version: Some(&read_version),
-        ..Words::default()
+        ..Params::default()
     };
-    let again = Request::parse(What::Rollups, &words).unwrap();
+    let again = Request::parse(Dataset::Rollups, &words).unwrap();
     assert_eq!(csv(scene.query(at(NOW)).run(scene.id(), &again).await.unwrap()), csv(answer));
     // A statement reads them as of then, too.
     let text = format!("select sum(predictions) as n from rollups where day = '{DAY}' and release is null");
@@ -296,7 +296,7 @@ async fn erasure_removes_key_traces_from_aged_rollups(scene: Scene) {
 }
 
 async fn ask_of_first(scene: &Scene, as_of: Option<&str>) -> Answer {
-    let words = Words { from: DAYS[0], to: DAYS[0], by: Some("tag.branch"), as_of, ..Words::default() };
-    let request = Request::parse(What::Rollups, &words).unwrap();
+    let words = Params { from: DAYS[0], to: DAYS[0], by: Some("tag.branch"), as_of, ..Params::default() };
+    let request = Request::parse(Dataset::Rollups, &words).unwrap();
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()
 }

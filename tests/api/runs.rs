@@ -14,7 +14,7 @@ use catalog::{
 use event::{ErrorKind, Kind};
 use ingest::{SubmitError, json::read_ndjson};
 use log::key;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use table::{Condition, Table};
 use tests::{
@@ -246,29 +246,34 @@ async fn non_numeric_values_count_but_enter_no_metric(world: World) {
     measure(&scene, &run, &all).await.unwrap();
     measure(&scene, &run, &[("gap", 0, json!("NaN"))]).await.unwrap();
     scene.project().await;
-    let words = Words {
+    let words = Params {
         from: "2026-06-01",
         to: "2026-06-01",
         by: Some("metric"),
         columns: Some("metric,metrics,value_mean,value_min,value_p50,value_max,value_last"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Rollups, &words).unwrap();
+    let request = Request::parse(Dataset::Rollups, &words).unwrap();
     let rollup = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(
         rollup,
         "metric,metrics,value_mean,value_min,value_p50,value_max,value_last\nloss,2,2.0,1.0,2.0,3.0,3.0\n"
     );
-    let words =
-        Words { from: "2026-06-01", to: "2026-06-01", columns: Some("name,step,value"), ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Metrics), &words).unwrap();
+    let words = Params {
+        from: "2026-06-01",
+        to: "2026-06-01",
+        columns: Some("name,step,value"),
+        ..Params::default()
+    };
+    let request = Request::parse(Dataset::Events(Kind::Metrics), &words).unwrap();
     let events = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(
         events,
         "name,step,value\nloss,0.0,1.0\nloss,1.0,NaN\nloss,2.0,3.0\nloss,3.0,inf\nloss,4.0,-inf\ngap,0.0,NaN\n"
     );
-    let words = Words { from: "2026-06-01", to: "2026-06-01", columns: Some("metrics"), ..Words::default() };
-    let request = Request::parse(What::Rollups, &words).unwrap();
+    let words =
+        Params { from: "2026-06-01", to: "2026-06-01", columns: Some("metrics"), ..Params::default() };
+    let request = Request::parse(Dataset::Rollups, &words).unwrap();
     let day = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(day, "metrics\n6\n", "each is an event");
     scene.assert_verified().await;

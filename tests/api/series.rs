@@ -3,7 +3,7 @@
 use catalog::NewEntity;
 use event::{Clock, Kind, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
-use query::{Query, Request, What, Words};
+use query::{Dataset, Params, Query, Request};
 use tests::{
     on_both_engines,
     world::{World, at, release},
@@ -33,9 +33,13 @@ async fn event_window_costs_nothing_outside_it(world: World) {
             ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
         }
     };
-    let words =
-        Words { from: "2026-06-01", to: "2026-06-30", columns: Some("key,predicted_at"), ..Words::default() };
-    let request = Request::parse(What::parse("predictions").unwrap(), &words).unwrap();
+    let words = Params {
+        from: "2026-06-01",
+        to: "2026-06-30",
+        columns: Some("key,predicted_at"),
+        ..Params::default()
+    };
+    let request = Request::parse(Dataset::parse("predictions").unwrap(), &words).unwrap();
     let query = Query::new(world.table(), Clock::system());
     append(&["2026-06-01", "2026-06-15", "2026-06-30"]).await;
     let (rows, before) = world.reads(query.run(workspace.id(), &request)).await;

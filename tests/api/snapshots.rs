@@ -9,7 +9,7 @@ use projector::{
     expire::Deleted,
     rebuild::{Pace, rebuild},
 };
-use query::{Query, What};
+use query::{Dataset, Query};
 use serde_json::json;
 use table::Condition;
 use tests::{
@@ -63,7 +63,7 @@ pub(crate) async fn create(scene: &Scene, new: &NewSnapshot) -> Result<EntityId>
 }
 
 /// Rows of a snapshot, from a new service.
-async fn read(scene: &Scene, what: What, name: &str) -> String {
+async fn read(scene: &Scene, what: Dataset, name: &str) -> String {
     let query = Query::new(Arc::clone(&scene.table), Clock::from_fn(|| at("2026-07-10T00:00:00Z")));
     let request = query.snapshot(scene.id(), what, name).await.unwrap();
     csv(query.run(scene.id(), &request).await.unwrap())
@@ -71,26 +71,26 @@ async fn read(scene: &Scene, what: What, name: &str) -> String {
 
 async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     filled(&scene).await;
-    const PREDICTIONS: What = What::Events(Kind::Predictions);
-    let mut narrowed = june("narrow", "predictions");
-    narrowed.filter = Some("score > 0.1".into());
-    narrowed.release = Some("v2".into());
-    narrowed.order = Some("newest".into());
-    narrowed.limit = Some(4.into());
-    narrowed.columns = Some(vec!["score".into(), "key".into()]);
+    const PREDICTIONS: Dataset = Dataset::Events(Kind::Predictions);
+    let mut row_filter = june("narrow", "predictions");
+    row_filter.filter = Some("score > 0.1".into());
+    row_filter.release = Some("v2".into());
+    row_filter.order = Some("newest".into());
+    row_filter.limit = Some(4.into());
+    row_filter.columns = Some(vec!["score".into(), "key".into()]);
     let mut hours = june("hours", "predictions");
     (hours.from, hours.to) = (Some("2026-06-02T00:30:00Z".into()), Some("2026-06-03T00:30:00Z".into()));
-    let some_joined = NewSnapshot { name: "some".into(), what: Some("joined".into()), ..narrowed.clone() };
+    let some_joined = NewSnapshot { name: "some".into(), what: Some("joined".into()), ..row_filter.clone() };
     let mut earlier = june("earlier", "joined");
     earlier.as_of = Some("2026-06-03T00:00:00Z".into());
     let all = [
         (june("all", "predictions"), PREDICTIONS, 24),
-        (june("judged", "joined"), What::Joined, 24),
-        (june("outcomes", "outcomes"), What::Events(Kind::Outcomes), 10),
-        (narrowed, PREDICTIONS, 4),
+        (june("judged", "joined"), Dataset::Joined, 24),
+        (june("outcomes", "outcomes"), Dataset::Events(Kind::Outcomes), 10),
+        (row_filter, PREDICTIONS, 4),
         (hours, PREDICTIONS, 8),
-        (earlier, What::Joined, 0),
-        (some_joined, What::Joined, 4),
+        (earlier, Dataset::Joined, 0),
+        (some_joined, Dataset::Joined, 4),
     ];
     let (mut known, mut made) = (Vec::new(), Vec::new());
     for (new, what, rows) in &all {
@@ -124,7 +124,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     assert_eq!(names.len(), all.len());
     scene.world.catalog.change(&made[0], &Patch::rename("june"), None, at(NOW)).await.unwrap();
     assert_eq!(read(&scene, PREDICTIONS, "june").await, known[0]);
-    let wrong = scene.query(at(NOW)).snapshot(scene.id(), What::Joined, "june").await.unwrap_err();
+    let wrong = scene.query(at(NOW)).snapshot(scene.id(), Dataset::Joined, "june").await.unwrap_err();
     assert!(wrong.to_string().contains("is of predictions, not of joined"), "{wrong}");
 }
 
@@ -134,7 +134,7 @@ async fn snapshot_keeps_its_days_while_it_exists(scene: Scene) {
     let mut two = june("two", "joined");
     two.to = Some("2026-06-02".into());
     let made = create(&scene, &two).await.unwrap();
-    let known = read(&scene, What::Joined, "two").await;
+    let known = read(&scene, Dataset::Joined, "two").await;
     // All three days expire; a pin beside the snapshot is set and removed.
     let now = at("2026-06-08T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
@@ -145,7 +145,7 @@ async fn snapshot_keeps_its_days_while_it_exists(scene: Scene) {
     let later = now.plus_seconds(3_600);
     assert_eq!(scene.expire(later).await.days, 1);
     assert_eq!(scene.logs().await, ["2026-06-01", "2026-06-02"].map(|day| day.parse().unwrap()));
-    assert_eq!(read(&scene, What::Joined, "two").await, known);
+    assert_eq!(read(&scene, Dataset::Joined, "two").await, known);
     // A window with expired days gives no snapshot, since it would look whole; the days before them do.
     let mut rest = june("rest", "predictions");
     let refused = scene.query(later).create_snapshot(&rest).await.unwrap_err().to_string();
@@ -157,7 +157,7 @@ async fn snapshot_keeps_its_days_while_it_exists(scene: Scene) {
 
     catalog.delete(&made, None, later).await.unwrap();
     assert!(catalog.retention(&id).await.unwrap().pinned_snapshots.is_empty());
-    let error = scene.query(now).snapshot(&id, What::Joined, "two").await.unwrap_err();
+    let error = scene.query(now).snapshot(&id, Dataset::Joined, "two").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     // Another hour after the change.
     assert_eq!(scene.expire(later).await, Deleted::default());

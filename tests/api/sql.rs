@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use event::{Clock, ErrorKind, Kind, Result};
 use proptest::{prelude::*, test_runner::TestRunner};
-use query::{Answer, Bounds, Query, Sql, SqlWords, What};
+use query::{Answer, Bounds, Dataset, Query, Sql, SqlParams};
 use serde_json::json;
 use table::Table;
 use tests::{
@@ -35,7 +35,7 @@ on_both_engines!(
 );
 
 fn sql(statement: &str) -> Sql {
-    Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap()
+    Sql::parse(&SqlParams { statement, ..SqlParams::default() }).unwrap()
 }
 
 async fn ask(scene: &Scene, statement: &str) -> Result<Answer> {
@@ -101,13 +101,13 @@ async fn statements_answer_what_queries_read(scene: Scene) {
         answers.push(format!("{statement}\n{answer}"));
     }
     insta::assert_snapshot!("answers", answers.join("\n"));
-    for what in What::tables() {
+    for what in Dataset::tables() {
         let table = what.name();
-        let compared = if what == What::Drift { " and reference = '2026-06-01'" } else { "" };
+        let compared = if what == Dataset::Drift { " and reference = '2026-06-01'" } else { "" };
         let statement =
             format!("select * from {table} where day >= '2026-06-01' and day < '2026-06-04'{compared}");
         let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{table}: {error}"));
-        assert!(answer.frame.height() > 0 || what == What::Events(Kind::Releases), "{table}");
+        assert!(answer.frame.height() > 0 || what == Dataset::Events(Kind::Releases), "{table}");
     }
     let all = Sql { all_days: true, ..sql("select count(*) as n from predictions") };
     let answer = scene.query(at(NOW)).sql(scene.id(), &all).await.unwrap();
@@ -163,10 +163,10 @@ async fn statement_is_answered_at_instants_and_read_versions(scene: Scene) {
         json!([{ "key": "k9", "predicted_at": "2026-06-02T09:00:00Z", "release": "v1", "score": 0.5 }]);
     scene.append(Kind::Predictions, later, "2026-06-05T12:00:00Z").await.unwrap();
     assert_ne!(csv(ask(&scene, STATEMENT).await.unwrap()), first);
-    let words = SqlWords { statement: STATEMENT, ..SqlWords::default() };
+    let words = SqlParams { statement: STATEMENT, ..SqlParams::default() };
     for words in [
-        SqlWords { read_version: Some(&read_version), ..words.clone() },
-        SqlWords { as_of: Some("2026-06-05"), ..words.clone() },
+        SqlParams { read_version: Some(&read_version), ..words.clone() },
+        SqlParams { as_of: Some("2026-06-05"), ..words.clone() },
     ] {
         let again = scene.query(at(NOW)).sql(scene.id(), &Sql::parse(&words).unwrap()).await.unwrap();
         assert_eq!(csv(again), first, "{words:?}");
@@ -183,7 +183,7 @@ async fn statement_is_answered_at_instants_and_read_versions(scene: Scene) {
             "sql: drift are of now, and not as of another time",
         ),
     ] {
-        let words = SqlWords { statement, read_version: Some(&read_version), ..SqlWords::default() };
+        let words = SqlParams { statement, read_version: Some(&read_version), ..SqlParams::default() };
         let refused = scene.query(at(NOW)).sql(scene.id(), &Sql::parse(&words).unwrap()).await.unwrap_err();
         assert_eq!((refused.kind(), refused.to_string().as_str()), (ErrorKind::Invalid, refusal));
     }

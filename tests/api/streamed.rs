@@ -14,7 +14,7 @@ use event::{
 };
 use futures::TryStreamExt;
 use log::{key::LogId, read_version::ReadVersion, segment_item::Segment};
-use query::{Bounds, Format, Made, Query, Request, Said, Scan, What, Words};
+use query::{Bounds, Dataset, Format, Made, Params, Query, Request, Said, Scan};
 use serde_json::json;
 use table::{Condition, Table};
 use tests::{
@@ -138,8 +138,8 @@ async fn taken(made: Made) -> Result<(Vec<u8>, String)> {
 async fn asked(
     query: &Query,
     scene: &Scene,
-    what: What,
-    words: &Words<'_>,
+    what: Dataset,
+    words: &Params<'_>,
     format: Format,
 ) -> Result<(Vec<u8>, String)> {
     let request = Request::parse(what, words)?;
@@ -153,11 +153,11 @@ async fn asked(
     }
 }
 
-pub(crate) fn june() -> Words<'static> {
-    Words { from: "2026-06-01", to: "2026-06-30", ..Words::default() }
+pub(crate) fn june() -> Params<'static> {
+    Params { from: "2026-06-01", to: "2026-06-30", ..Params::default() }
 }
 
-pub(crate) const PREDICTIONS: What = What::Events(Kind::Predictions);
+pub(crate) const PREDICTIONS: Dataset = Dataset::Events(Kind::Predictions);
 
 async fn frames_of_large_day_are_small_and_complete(scene: Scene) {
     filled(&scene, 9_000).await;
@@ -193,20 +193,23 @@ async fn streamed_answer_equals_whole_answer(scene: Scene) {
     let in_short_pages = query(&short, STREAMED);
     let cases = [
         (PREDICTIONS, june()),
-        (PREDICTIONS, Words { columns: Some("tag.city1,key,day"), release: Some("v2"), ..june() }),
-        (PREDICTIONS, Words { filter: Some("score > 0.9 and tag.city0 = 'Ulm'"), ..june() }),
-        (PREDICTIONS, Words { order: Some("newest"), limit: Some("6000"), ..june() }),
+        (PREDICTIONS, Params { columns: Some("tag.city1,key,day"), release: Some("v2"), ..june() }),
+        (PREDICTIONS, Params { filter: Some("score > 0.9 and tag.city0 = 'Ulm'"), ..june() }),
+        (PREDICTIONS, Params { order: Some("newest"), limit: Some("6000"), ..june() }),
         (
             PREDICTIONS,
-            Words { sample: Some("0.3"), limit: Some("9000"), columns: Some("key,score"), ..june() },
+            Params { sample: Some("0.3"), limit: Some("9000"), columns: Some("key,score"), ..june() },
         ),
-        (PREDICTIONS, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
-        (What::Joined, Words { columns: Some("day,key,outcome_label,tag.city0"), ..june() }),
-        (What::Events(Kind::Metrics), june()),
-        (What::Joined, Words { filter: Some("outcome_label is null and tag.city0 = 'Ulm'"), ..june() }),
-        (What::Joined, Words { order: Some("newest"), limit: Some("6000"), ..june() }),
-        (What::Joined, Words { sample: Some("0.3"), limit: Some("9000"), columns: Some("key"), ..june() }),
-        (What::Joined, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
+        (PREDICTIONS, Params { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
+        (Dataset::Joined, Params { columns: Some("day,key,outcome_label,tag.city0"), ..june() }),
+        (Dataset::Events(Kind::Metrics), june()),
+        (Dataset::Joined, Params { filter: Some("outcome_label is null and tag.city0 = 'Ulm'"), ..june() }),
+        (Dataset::Joined, Params { order: Some("newest"), limit: Some("6000"), ..june() }),
+        (
+            Dataset::Joined,
+            Params { sample: Some("0.3"), limit: Some("9000"), columns: Some("key"), ..june() },
+        ),
+        (Dataset::Joined, Params { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
     ];
     for (at, (what, words)) in cases.iter().enumerate() {
         // All formats of the first case, and one for each other case in turn.
@@ -226,19 +229,19 @@ async fn streamed_answer_equals_whole_answer(scene: Scene) {
                     expected.len()
                 );
             }
-            let words = Words { read_version: Some(&read_version), ..words.clone() };
+            let words = Params { read_version: Some(&read_version), ..words.clone() };
             let (bytes, _) = asked(&streamed, &scene, *what, &words, format).await.unwrap();
             assert!(bytes == expected, "{what:?} {words:?} {format:?}");
         }
     }
-    let wrong = Words { columns: Some("key,tag.planet"), ..june() };
+    let wrong = Params { columns: Some("key,tag.planet"), ..june() };
     let error = asked(&streamed, &scene, PREDICTIONS, &wrong, Format::Csv).await.unwrap_err();
     assert!(error.to_string().contains("no event of the window has the tag `tag.planet`"), "{error}");
 }
 
 async fn events_come_in_the_order_of_their_lanes(scene: Scene) {
     filled(&scene, 20).await;
-    let words = Words { from: "2026-06-03", columns: Some("key"), ..june() };
+    let words = Params { from: "2026-06-03", columns: Some("key"), ..june() };
     for bounds in [WHOLE, STREAMED] {
         let (text, _) =
             asked(&query(&scene.table, bounds), &scene, PREDICTIONS, &words, Format::Csv).await.unwrap();
@@ -271,7 +274,7 @@ async fn incomplete_stream_ends_with_an_error(scene: Scene) {
     let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
     put_copies(&scene, &segment, "2026-06-01", 0..14, 2).await;
     put_copies(&scene, &segment, "2026-06-03", 0..4, 1).await;
-    let request = Request::parse(PREDICTIONS, &Words { columns: Some("key"), ..june() }).unwrap();
+    let request = Request::parse(PREDICTIONS, &Params { columns: Some("key"), ..june() }).unwrap();
     let begun = async |query: &Query| match query.answer_as(scene.id(), &request, Format::Csv).await.unwrap()
     {
         Made::Streamed(mut streamed) => {
@@ -325,7 +328,7 @@ async fn what_is_streamed_is_read_once(scene: Scene) {
         }
         Turn::Pass
     });
-    let words = Words { to: "2026-06-02", columns: Some("key"), ..june() };
+    let words = Params { to: "2026-06-02", columns: Some("key"), ..june() };
     for bounds in [STREAMED, WHOLE] {
         let (text, _) =
             asked(&query(&table, bounds), &scene, PREDICTIONS, &words, Format::Csv).await.unwrap();
@@ -346,7 +349,7 @@ async fn stream_holds_its_place_until_dropped(scene: Scene) {
     let refused = ask().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     // A whole answer still gets memory.
-    let small = Request::parse(PREDICTIONS, &Words { limit: Some("3"), ..june() }).unwrap();
+    let small = Request::parse(PREDICTIONS, &Params { limit: Some("3"), ..june() }).unwrap();
     assert_eq!(query.run(scene.id(), &small).await.unwrap().frame.height(), 3);
     streams.pop();
     let (bytes, read_version) = taken(ask().await.unwrap()).await.unwrap();

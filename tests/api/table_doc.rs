@@ -20,7 +20,7 @@ use fold::{
 use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
-    erased::Turn,
+    erased::ErasureEpoch,
     key::{self, AuditLog, DecisionId, EntityId, LogId, Scope, UnmatchedSegment},
     key_filter::{self, At, Head},
     unmatched::{self, Decision, Looked},
@@ -258,7 +258,7 @@ async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
     let id = DecisionId { segment: segment.clone(), number: 1 };
     let (matched, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
     let decision = Decision { as_of: now(), matched, expired, refused, after: [(judged, 17)].into() };
-    unmatched::decide(table, Turn::default(), &id, &decision).await.unwrap();
+    unmatched::decide(table, ErasureEpoch::default(), &id, &decision).await.unwrap();
     let mut waiting =
         unmatched::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
     waiting.looked = Some(Looked { at: now(), from: now().day(), of: 0xab, is_all: true });

@@ -17,7 +17,7 @@ use projector::{
     Options, Projector, key_filters,
     unmatched::{Append, Resolved, resolve},
 };
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::{Value, json};
 use table::{Query, query_all};
 use tests::{
@@ -108,8 +108,8 @@ pub(crate) async fn resolved(scene: &Scene, now: &str) -> Resolved {
 /// Outcomes of June.
 async fn outcomes(scene: &Scene) -> String {
     let columns = Some("day,key,predicted_at,observed_at,label");
-    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { from: "2026-06-01", to: "2026-06-30", columns, ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     let mut lines: Vec<&str> = text.lines().skip(1).collect();
     lines.sort_unstable();

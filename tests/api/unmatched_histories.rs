@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use event::{Kind, Timestamp};
 use log::{key::UnmatchedSegment, scan, unmatched as kept};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -100,8 +100,8 @@ async fn histories_end_as_going_through_all_events_says(scene: Scene) {
     let mut expected = expected(&scene, &predicted, &observed, &whole).await;
     expected.sort_unstable();
     let columns = Some("day,key,predicted_at,label");
-    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let words = Params { from: "2026-06-01", to: "2026-06-30", columns, ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Outcomes), &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     let line = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();

@@ -6,7 +6,7 @@ use std::{fs, sync::atomic::Ordering};
 use event::Kind;
 use ingest::file::{Chunk, FileReader, FileSpec, Mapping};
 use log::{key, scan};
-use query::{Request, UnmatchedPage, UnmatchedRequest, UnmatchedState, UnmatchedWords, What, Words};
+use query::{Dataset, Params, Request, UnmatchedPage, UnmatchedRequest, UnmatchedState, UnmatchedWords};
 use serde_json::json;
 use table::Condition;
 use tests::{
@@ -168,8 +168,8 @@ pub(crate) async fn import(scene: &Scene, text: &str, now: &str) -> usize {
 async fn metrics(scene: &Scene, release: &str) -> Vec<String> {
     let columns = Some("day,predictions,labelled,accuracy,precision,recall,auc,brier,log_loss");
     let words =
-        Words { from: "2026-06-01", to: "2026-06-30", columns, release: Some(release), ..Words::default() };
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+        Params { from: "2026-06-01", to: "2026-06-30", columns, release: Some(release), ..Params::default() };
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
     text.lines().map(str::to_owned).collect()
 }

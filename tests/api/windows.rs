@@ -1,7 +1,7 @@
 //! Evaluations of other windows than UTC days: hours, days of a time zone, and the time for which releases were live.
 
 use event::Kind;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -32,8 +32,8 @@ async fn predict(scene: &Scene, day: &str, release: &str) {
     scene.append(Kind::Outcomes, (0..47).map(outcome).collect(), LATER).await.unwrap();
 }
 
-async fn rows(scene: &Scene, words: Words<'_>) -> Vec<String> {
-    let request = Request::parse(What::Evaluations, &words).unwrap();
+async fn rows(scene: &Scene, words: Params<'_>) -> Vec<String> {
+    let request = Request::parse(Dataset::Evaluations, &words).unwrap();
     let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
@@ -45,9 +45,9 @@ async fn days_of_a_place_have_its_hours(world: World) {
     }
     scene.project().await;
     let columns = Some("day,predictions,labelled,tp,fp,tn,fn,accuracy,auc,brier");
-    let of_day = |day| Words { from: day, to: day, columns, ..Words::default() };
+    let of_day = |day| Params { from: day, to: day, columns, ..Params::default() };
     for (day, hours) in [("2025-10-26", 25), ("2026-03-29", 23)] {
-        let berlin = |period| Words {
+        let berlin = |period| Params {
             time_zone: Some("Europe/Berlin"),
             period,
             columns: Some("day,hour,predictions,labelled"),
@@ -64,23 +64,24 @@ async fn days_of_a_place_have_its_hours(world: World) {
     let stored = rows(&scene, of_day("2026-03-28")).await;
     assert_eq!(stored.len(), 1);
     for zone in ["UTC", "Africa/Abidjan"] {
-        assert_eq!(rows(&scene, Words { time_zone: Some(zone), ..of_day("2026-03-28") }).await, stored);
+        assert_eq!(rows(&scene, Params { time_zone: Some(zone), ..of_day("2026-03-28") }).await, stored);
     }
-    let utc = Words { period: Some("hour"), columns: Some("hour,predictions"), ..of_day("2026-03-28") };
+    let utc = Params { period: Some("hour"), columns: Some("hour,predictions"), ..of_day("2026-03-28") };
     let found = rows(&scene, utc.clone()).await;
     assert_eq!((found.len(), &*found[23]), (24, "2026-03-28T23:00:00Z,2"));
     // A month of the zone begins and ends with its days.
-    let month = Words {
+    let month = Params {
         from: "2026-03-01",
         to: "2026-03-28",
         time_zone: Some("America/New_York"),
         period: Some("month"),
         columns: Some("day,predictions"),
-        ..Words::default()
+        ..Params::default()
     };
     // Four hours of the next UTC day still belong to it.
     assert_eq!(rows(&scene, month).await, ["2026-03-01,56"]);
-    let refused = Request::parse(What::Evaluations, &Words { time_zone: Some("Berlin"), ..utc }).unwrap_err();
+    let refused =
+        Request::parse(Dataset::Evaluations, &Params { time_zone: Some("Berlin"), ..utc }).unwrap_err();
     assert!(refused.to_string().starts_with("time-zone: `Berlin` is no time zone"), "{refused}");
 }
 
@@ -96,31 +97,32 @@ async fn midday_promotion_is_evaluated_correctly(world: World) {
     // Only days later it is known that the second release was live from noon on.
     promoted("v2", "2026-06-03T12:00:00Z", "2026-06-08T00:00:00Z").await;
     scene.project().await;
-    let live = Words {
+    let live = Params {
         from: "2026-06-03",
         to: "2026-06-03",
         environment: Some("production"),
         columns: Some("model,release,predictions,labelled,wins,losses,ties"),
-        ..Words::default()
+        ..Params::default()
     };
     assert_eq!(rows(&scene, live.clone()).await, ["m,,48,47,0,0,47"]);
     // Live predictions are as near to the truth as those that were not live.
-    let by_release = Words { by: Some("release"), ..live.clone() };
+    let by_release = Params { by: Some("release"), ..live.clone() };
     assert_eq!(rows(&scene, by_release.clone()).await, [",v1,24,24,0,0,24", ",v2,24,23,0,0,23"]);
-    assert_eq!(rows(&scene, Words { release: Some("v2"), ..live.clone() }).await, [",v2,24,23,0,0,23"]);
-    let shadow = Words { shadow: true, ..live.clone() };
+    assert_eq!(rows(&scene, Params { release: Some("v2"), ..live.clone() }).await, [",v2,24,23,0,0,23"]);
+    let shadow = Params { shadow: true, ..live.clone() };
     assert_eq!(rows(&scene, shadow).await, [",v1,24,23,0,0,23", ",v2,24,24,0,0,24"]);
     // By hours each release appears as long as it was live.
-    let hours = Words { period: Some("hour"), columns: Some("hour,release"), ..by_release.clone() };
+    let hours = Params { period: Some("hour"), columns: Some("hour,release"), ..by_release.clone() };
     let found = rows(&scene, hours).await;
     assert_eq!(found[11..13], ["2026-06-03T11:00:00Z,v1", "2026-06-03T12:00:00Z,v2"]);
     // As of an earlier instant, the first one was live all day.
-    let before = Words { as_of: Some("2026-06-07"), ..by_release.clone() };
+    let before = Params { as_of: Some("2026-06-07"), ..by_release.clone() };
     assert_eq!(rows(&scene, before).await, [",v1,48,47,0,0,47"]);
-    let request = Request::parse(What::Evaluations, &Words { environment: Some("staging"), ..live.clone() });
+    let request =
+        Request::parse(Dataset::Evaluations, &Params { environment: Some("staging"), ..live.clone() });
     let refused = scene.query(at(NOW)).run(scene.id(), &request.unwrap()).await.unwrap_err().to_string();
     assert_eq!(refused, "there is no environment `staging`; there are production");
-    let refused = Request::parse(What::Evaluations, &Words { environment: None, shadow: true, ..live });
+    let refused = Request::parse(Dataset::Evaluations, &Params { environment: None, shadow: true, ..live });
     assert!(refused.unwrap_err().to_string().contains("name the environment"));
 }
 
@@ -128,17 +130,17 @@ async fn midday_promotion_is_evaluated_correctly(world: World) {
 async fn empty_answer_names_unfolded_events(world: World) {
     let scene = Scene::new(world).await;
     predict(&scene, "2026-06-02", "v1").await;
-    let warned = async |what: What, day: &str| {
-        let reference = (what == What::Drift).then_some("2026-06-01");
-        let words = Words { from: day, to: day, reference, ..Words::default() };
+    let warned = async |what: Dataset, day: &str| {
+        let reference = (what == Dataset::Drift).then_some("2026-06-01");
+        let words = Params { from: day, to: day, reference, ..Params::default() };
         let request = Request::parse(what, &words).unwrap();
         scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().warnings
     };
     for (what, is) in [
-        (What::Rollups, "folded"),
-        (What::Drift, "folded"),
-        (What::Evaluations, "evaluated"),
-        (What::Classes, "evaluated"),
+        (Dataset::Rollups, "folded"),
+        (Dataset::Drift, "folded"),
+        (Dataset::Evaluations, "evaluated"),
+        (Dataset::Classes, "evaluated"),
     ] {
         let found = warned(what, "2026-06-02").await;
         let says = format!(" of 2026-06-02 were appended and are not {is} yet: ask again");
@@ -146,7 +148,7 @@ async fn empty_answer_names_unfolded_events(world: World) {
         assert_eq!(warned(what, "2026-06-01").await, [""; 0], "nothing was appended");
     }
     scene.project().await;
-    for what in [What::Rollups, What::Drift, What::Evaluations, What::Classes] {
+    for what in [Dataset::Rollups, Dataset::Drift, Dataset::Evaluations, Dataset::Classes] {
         assert_eq!(warned(what, "2026-06-02").await, [""; 0], "{what:?}");
     }
 }

@@ -24,15 +24,16 @@ use log::{
     store::Store,
 };
 use projector::{
-    Options, Projector, compact::Compactor, deliver::deliver, dlq, erase, rebuild, status, unmatched, verify,
+    Options, Projector, compact::Compactor, dead_letters, deliver::deliver, erase, rebuild, status,
+    unmatched, verify,
 };
-use query::{Follow, FollowWords, Request, UnmatchedRequest, UnmatchedWords, What, Words};
+use query::{Dataset, Follow, FollowWords, Params, Request, UnmatchedRequest, UnmatchedWords};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
-    courier::{Does, Receiver},
     decided::ByIngest,
     recorded::{self, On, Recorded},
     register::release_of,
+    webhook_sender::{Does, Receiver},
 };
 use tokio::sync::oneshot;
 
@@ -253,7 +254,7 @@ async fn projector(
     (clock, later): (&Clock, &AtomicI64),
 ) {
     let whole = damage(&**plain, workspace).await;
-    let letters = || async { dlq::list(&**plain, workspace.id()).await.unwrap() };
+    let letters = || async { dead_letters::list(&**plain, workspace.id()).await.unwrap() };
     project(Arc::clone(&recorded), || async { !letters().await.is_empty() }).await;
     let catalog = Catalog::new(Arc::clone(&recorded));
     status::status(&*recorded, &catalog, Clock::system().now()).await.unwrap();
@@ -276,7 +277,7 @@ async fn projector(
     judge().await.unwrap();
     let pace = rebuild::Pace { share: 1.0, clock: Clock::system() };
     let letter = letters().await.remove(0);
-    dlq::skip(&*recorded, &letter).await.unwrap();
+    dead_letters::skip(&*recorded, &letter).await.unwrap();
     plain.put(whole, Condition::Exists).await.unwrap();
     rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
     // By then the appended events are closed. Decided outcomes are appended, folded and evaluated.
@@ -325,7 +326,7 @@ async fn query(table: Arc<dyn Table>) {
     assert_eq!(query.catalog().workspaces().await.unwrap().len(), 1);
     let workspace = query.catalog().workspace("credit/prod").await.unwrap();
     query.catalog().page(workspace.id()).await.unwrap();
-    for what in What::all() {
+    for what in Dataset::all() {
         let request = Request::parse(what, &tests::scene::words_of(what, "2026-06-01")).unwrap();
         let frame = query.run(workspace.id(), &request).await.unwrap().frame;
         assert!(frame.width() > 0, "{what:?}");
@@ -336,8 +337,8 @@ async fn query(table: Arc<dyn Table>) {
     let unmatched = UnmatchedRequest::parse(&UnmatchedWords::default(), query.now()).unwrap();
     query.unmatched(workspace.id(), &unmatched).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
-        let words = Words { by: Some(by), ..tests::scene::words_of(What::Rollups, "2026-06-01") };
-        query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();
+        let words = Params { by: Some(by), ..tests::scene::words_of(Dataset::Rollups, "2026-06-01") };
+        query.run(workspace.id(), &Request::parse(Dataset::Rollups, &words).unwrap()).await.unwrap();
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Column, ErrorKind, Kind, Values};
 use log::{key, projection::Applied};
 use projector::{
-    dlq::{self, DeadLetter, LetterState, Refused, Stopped},
+    dead_letters::{self, DeadLetter, LetterState, Refused, Stopped},
     evaluate::evaluate,
     features::sketch,
     project::project,
@@ -177,12 +177,12 @@ async fn append_damaged(bench: &Bench) -> Item {
 
 /// Dead letters: the segment, the projection that refused it, the state.
 async fn letters(bench: &Bench) -> Vec<(u64, Refused, LetterState)> {
-    let letters = dlq::list(&*bench.table, bench.id()).await.unwrap();
+    let letters = dead_letters::list(&*bench.table, bench.id()).await.unwrap();
     letters.iter().map(|letter| (letter.seq, letter.refused, letter.state)).collect()
 }
 
 async fn letter(bench: &Bench) -> DeadLetter {
-    dlq::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap()
+    dead_letters::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap()
 }
 
 impl Bench {
@@ -190,7 +190,7 @@ impl Bench {
     async fn refuse(&self, refused: Refused) -> bool {
         let stopped = Stopped { log: self.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
         let letter = DeadLetter::new(1, stopped, refused, at("2026-06-02T00:00:00Z"));
-        dlq::record(&*self.table, &letter).await.unwrap()
+        dead_letters::record(&*self.table, &letter).await.unwrap()
     }
 }
 
@@ -224,8 +224,8 @@ async fn damaged_features_block_only_features_until_skipped(bench: Bench) {
     assert_eq!(log::scan::heads(&*bench.table, bench.id()).await.unwrap().len(), 2, "it waits");
     assert!(matches!(retry::segment(&*bench.table, &letter(&bench).await).await, Ok(Retried::Refused(_))));
 
-    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
-    let again = dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap_err();
+    dead_letters::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    let again = dead_letters::skip(&*bench.table, &letter(&bench).await).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Conflict);
     bench.project(2).await;
     assert_eq!(sketched(&bench, 2).await, Some(3));
@@ -242,7 +242,7 @@ async fn rebuild_omits_features_of_skipped_segments(bench: Bench) {
     append_damaged(&bench).await;
     bench.project(1).await;
     assert!(bench.refuse(Refused::Features).await);
-    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    dead_letters::skip(&*bench.table, &letter(&bench).await).await.unwrap();
     bench.project(1).await;
     let before = stored(&bench, 1).await;
     let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
@@ -270,7 +270,7 @@ async fn segment_with_restored_features_loses_its_letter(bench: Bench) {
         assert_eq!(effort.stopped.iter().map(|stopped| stopped.seq).collect::<Vec<_>>(), [seq]);
         let stopped = effort.stopped[0].clone();
         let found = DeadLetter::new(1, stopped, Refused::Features, at("2026-06-02T00:00:00Z"));
-        assert!(dlq::record(&*bench.table, &found).await.unwrap());
+        assert!(dead_letters::record(&*bench.table, &found).await.unwrap());
         assert_eq!(sketched(&bench, 1).await, Some(seq - 1));
         bench.table.put(whole, Condition::Exists).await.unwrap();
         match retries {
@@ -305,7 +305,7 @@ async fn segment_keeps_one_letter_of_furthest_refusal(bench: Bench) {
     }
     assert_eq!(letters(&bench).await, [(2, Refused::Evaluation, LetterState::Stopped)]);
     // Its features were counted before and can be read: they stay, and a new fold gives the same.
-    dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
+    dead_letters::skip(&*bench.table, &letter(&bench).await).await.unwrap();
     bench.table.delete(&bench.at(1).key(), Condition::None).await.unwrap();
     let applied = fold(&bench).await;
     evaluate(&*bench.table, 1, &bench.workspace_day(), &applied).await.unwrap();

@@ -12,7 +12,7 @@ use event::{Clock, ErrorKind, Kind};
 use log::key::{self, OfDay, OfWorkspace};
 use projector::{
     Options, Projector,
-    dlq::{self, DeadLetter, Refused, Stopped},
+    dead_letters::{self, DeadLetter, Refused, Stopped},
     retry::{self, Retried},
     status::status,
     undone, unwritten,
@@ -85,7 +85,7 @@ async fn unwritable_evaluation_is_dead_letter_until_written(bench: Bench) {
     let found = status(&*bench.table, &bench.catalog, now).await.unwrap();
     assert_eq!((found.workspaces[0].unwritten, found.workspaces[0].dead_letters), (1, 0));
     // The rollup exists, and unreadable segments are listed elsewhere.
-    assert_eq!(dlq::list(&*bench.table, bench.id()).await.unwrap(), []);
+    assert_eq!(dead_letters::list(&*bench.table, bench.id()).await.unwrap(), []);
     assert_eq!(bench.verify().await.rollups, 1);
     let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Evaluation).await.unwrap();
     let refused = retry::projection(&*table, &letter).await.unwrap();
@@ -159,7 +159,8 @@ async fn restored_segment_is_folded_and_loses_its_letter(bench: Bench) {
     let (worker, stop) = work(&bench.table);
     until("the letter", async || worker.health().stopped == 1).await;
     bench.table.put(whole, Condition::Exists).await.unwrap();
-    until("no letter", async || dlq::list(&*bench.table, bench.id()).await.unwrap().is_empty()).await;
+    until("no letter", async || dead_letters::list(&*bench.table, bench.id()).await.unwrap().is_empty())
+        .await;
     until("nothing to tell of", async || worker.health().stopped == 0).await;
     stop.send(()).unwrap();
 }
@@ -170,8 +171,9 @@ async fn sweep_deletes_letter_of_folded_segment(bench: Bench) {
     // State after a worker that folded the segment without knowing of a letter.
     let stopped = Stopped { log: bench.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
     let letter = DeadLetter::new(1, stopped, Refused::Rollup, at("2026-06-02T00:00:00Z"));
-    assert!(dlq::record(&*bench.table, &letter).await.unwrap());
+    assert!(dead_letters::record(&*bench.table, &letter).await.unwrap());
     let (_, stop) = work(&bench.table);
-    until("no letter", async || dlq::list(&*bench.table, bench.id()).await.unwrap().is_empty()).await;
+    until("no letter", async || dead_letters::list(&*bench.table, bench.id()).await.unwrap().is_empty())
+        .await;
     stop.send(()).unwrap();
 }

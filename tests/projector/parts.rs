@@ -9,7 +9,7 @@ use log::{
     key::{self, Projection},
 };
 use projector::rebuild::{Pace, rebuild};
-use query::{Query, Request, What, Words};
+use query::{Dataset, Params, Query, Request};
 use table::{Item, Table, query_all};
 use tests::{
     between::{Between, Call, Happens},
@@ -55,8 +55,9 @@ impl Bench {
         let counted = Arc::new(Counted::new(Arc::clone(&self.table)));
         let query =
             Query::new(Arc::clone(&counted) as Arc<dyn Table>, Clock::from_fn(|| at("2026-06-02T00:00:00Z")));
-        let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("auc"), ..Words::default() };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let words =
+            Params { from: "2026-06-01", to: "2026-06-30", columns: Some("auc"), ..Params::default() };
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let answer = query.run(self.id(), &request).await.unwrap();
         (csv(answer).lines().count() - 1, counted.take_reads().queries)
     }

@@ -122,7 +122,7 @@ async fn verify_reports_inconsistent_projections_of_expired_day(bench: Bench) {
     let (head, states) = bench.evaluation(1).await.unwrap();
     bench.expire().await;
     assert_eq!(bench.verify().await.faults, Vec::<String>::new());
-    let content = Content { applied: head.applied.clone(), rows: head.rows, states, splits: Vec::new() };
+    let content = Content { applied: head.applied.clone(), rows: head.rows, states, slices: Vec::new() };
     let less: Applied = head.applied.iter().map(|(log, seq)| (log.clone(), seq - 1)).collect();
     let other = |from: &str, to: &str| {
         let states = content.states.iter().map(|state| state.replacen(from, to, 1)).collect();

@@ -12,7 +12,7 @@ use catalog::ErasurePhase;
 use event::{Clock, ErrorKind, Kind};
 use log::{active, key};
 use projector::{
-    dlq::{self, DeadLetter, LetterState, Refused},
+    dead_letters::{self, DeadLetter, LetterState, Refused},
     erase::{self, carry_out},
     rebuild::{Pace, Progress, rebuild},
     retry::{self, Retried},
@@ -96,7 +96,7 @@ async fn stopped(bench: &Bench) -> Item {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     let way_out = format!("`almanac admin dead-letters skip 2026-06-01/p/00/2 -w {}`", bench.id());
     assert!(error.to_string().contains(&way_out), "{error}");
-    let letter = dlq::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap();
+    let letter = dead_letters::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap();
     assert_eq!((letter.version, letter.refused, letter.state), (2, Refused::Rollup, LetterState::Stopped));
     assert_eq!(letters(bench).await, [letter]);
     assert_eq!(counted(bench).await, (1, 0));
@@ -104,7 +104,7 @@ async fn stopped(bench: &Bench) -> Item {
 }
 
 async fn letters(bench: &Bench) -> Vec<DeadLetter> {
-    dlq::list(&*bench.table, bench.id()).await.unwrap()
+    dead_letters::list(&*bench.table, bench.id()).await.unwrap()
 }
 
 /// Numbers of dead letters and of skipped segments in the status.
@@ -117,7 +117,7 @@ async fn stopped_rebuild_finishes_after_skipping_damaged_segment(bench: Bench) {
     stopped(&bench).await;
     let letter = letters(&bench).await.remove(0);
     assert!(matches!(retry::segment(&*bench.table, &letter).await, Ok(Retried::Refused(_))));
-    dlq::skip(&*bench.table, &letter).await.unwrap();
+    dead_letters::skip(&*bench.table, &letter).await.unwrap();
     assert_eq!(counted(&bench).await, (0, 0), "what is read has it still");
     let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
     assert_eq!((report.version, report.stopped), (2, vec![]));
@@ -146,7 +146,7 @@ async fn stopped_erasure_finishes_after_skipping_damaged_segment(bench: Bench) {
     let carry = async || carry_out(&bench.table, (bench.id(), &begun.id), &pace, &|_| ()).await;
     let error = carry().await.unwrap_err();
     assert!(error.to_string().contains("`almanac admin dead-letters skip 2026-06-01/p/00/2 -w "), "{error}");
-    dlq::skip(&*bench.table, &letters(&bench).await.remove(0)).await.unwrap();
+    dead_letters::skip(&*bench.table, &letters(&bench).await.remove(0)).await.unwrap();
     let done = carry().await.unwrap();
     assert_eq!((done.phase, done.rows), (ErasurePhase::Done, 2), "a prediction and its outcome");
     assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 2);

@@ -2,7 +2,7 @@
 //! last would meet. The newer version is made of the item that it would write.
 
 use log::key;
-use projector::{dlq, retry, undone, unwritten};
+use projector::{dead_letters, retry, undone, unwritten};
 use table::Condition;
 use tests::on_both_engines;
 
@@ -24,7 +24,7 @@ async fn newer_segment_waits_for_a_newer_reader(bench: Bench) {
     bench.table.put(known.clone().with("v", 99), Condition::Exists).await.unwrap();
     // The older reader: it says what it cannot read, and serves all that it can.
     let (worker, stop) = work(&bench.table);
-    let letters = async || dlq::list(&*bench.table, bench.id()).await.unwrap();
+    let letters = async || dead_letters::list(&*bench.table, bench.id()).await.unwrap();
     until("the letter", async || letters().await.len() == 1).await;
     until("the metric", async || worker.health().stopped == 1).await;
     let letter = letters().await.remove(0);

@@ -15,7 +15,7 @@ use log::{
     key::{self, LogId},
     segment_item::Segment,
 };
-use projector::{Options, Projector, SMALL, WorkspaceDay, dlq, heartbeat, lease, project, sweep};
+use projector::{Options, Projector, SMALL, WorkspaceDay, dead_letters, heartbeat, lease, project, sweep};
 use table::{Condition, Direction, KeyRange, Query, Table};
 use tests::{
     counted::Counted,
@@ -239,7 +239,7 @@ async fn panicking_segment_becomes_dead_letter_without_stopping_others() {
     });
     let table: Arc<dyn Table> = table;
     let running = start(&table, "w");
-    let letters = async || dlq::list(&*plain, workspace.id()).await.unwrap();
+    let letters = async || dead_letters::list(&*plain, workspace.id()).await.unwrap();
     until("the dead letter", async || !letters().await.is_empty()).await;
     let letter = letters().await.remove(0);
     assert_eq!((letter.log, letter.seq), (log.clone(), 2));

@@ -876,7 +876,7 @@ def evaluate(task, rows):
         metrics = counted(task, release, last, rows) | TASKS[task](mine)
         if task == "binary":
             metrics["thresholds"] = {str(t): at_threshold(mine, t) for t in (0.1, 0.3, 0.7)}
-        metrics["unjudged"] = metrics.pop("outcomes") - metrics["labelled"]
+        metrics["unlabelled"] = metrics.pop("outcomes") - metrics["labelled"]
         metrics["custom"] = custom([one for (of, _), one in last.items() if of == release])
         found[release] = {
             name: value if isinstance(value, (int, dict)) else defined(value)

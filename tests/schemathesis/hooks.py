@@ -72,7 +72,7 @@ NOT_BY_RELEASE = ("metric", "value_sum", "value_last", "feature")
 # What is queried by a window.
 QUERIES = (
     "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion",
-    "maturity", "estimates", "segments", "drift", "head-to-head", "challengers",
+    "maturity", "estimates", "slices", "drift", "head-to-head", "challengers",
 )
 # Formats that are written from data; all others are fuzzed where they are read.
 WRITTEN = ("application/json", "application/x-ndjson")
@@ -134,7 +134,7 @@ def before_load_schema(context, raw_schema):
     measured.update(run={"type": "null"}, step={"type": "null"}, value={"type": "number"})
     # Of a release that exists, only the same registration is taken again, and that holds from the beginning.
     release = schemas["Event.releases"]
-    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "splits", "metrics"):
+    for name in ("effective_from", "task", "positive_label", "threshold", "costs", "interval_level", "dimensions", "metrics"):
         release["properties"].pop(name, None)
     for name, value in REGISTERED.items():
         release["properties"][name] = {"type": "string", "enum": [value]}
@@ -246,7 +246,7 @@ def narrow_catalog(path, method, operation):
             properties["entries"]["items"] = {"type": "string", "enum": [SEEN]}
         if path.endswith("/definitions") and method == "post":
             # Of either a release or a model; it says something, and which task it is, the model says.
-            for name in ("model", "task", "positive_label", "costs", "interval_level", "splits", "metrics"):
+            for name in ("model", "task", "positive_label", "costs", "interval_level", "dimensions", "metrics"):
                 properties.pop(name, None)
             properties["release"]["type"] = "string"
             properties["threshold"] = {"type": "number"}
@@ -264,7 +264,7 @@ def narrow_catalog(path, method, operation):
             properties.pop(name, None)
         if path == "/v1/models" or path.endswith("/models"):
             # JSON Schema cannot say that edges grow and columns differ, nor what an aggregate in SQL is.
-            properties.pop("splits", None)
+            properties.pop("dimensions", None)
             properties.pop("metrics", None)
         if path in CREATED:
             MAX_BYTES.update((name, part["maxLength"]) for name, part in properties.items() if "maxLength" in part)
@@ -344,7 +344,7 @@ def before_call(context, case, **kwargs):
         # No release is live.
         query.pop("environment", None)
         query.setdefault("metric", "auc")
-    if case.path.endswith("/segments"):
+    if case.path.endswith("/slices"):
         # No primary metric may be set.
         query.setdefault("metric", "accuracy")
     if isinstance(body, dict):

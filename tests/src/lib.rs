@@ -2,7 +2,7 @@
 //!
 //! [`mod@conformance`] checks the behaviour of every engine of the table, whatever it is built on; [`faulty`] is an engine with
 //! faults; [`hooked`] one that fails, hangs or panics at the choice of a test; [`between`] lets others work between two calls;
-//! [`counted`] counts reads; [`courier`] is a receiver of webhooks; [`decided`] appends decisions of a projector; [`recorded`]
+//! [`counted`] counts reads; [`sender`] is a receiver of webhooks; [`decided`] appends decisions of a projector; [`recorded`]
 //! notes the calls that DynamoDB would get; [`sim`] runs several projectors on a table in memory, in virtual time.
 //!
 //! [`engine`] makes a table of a test's own on either engine, [`register()`](register::register) a workspace with a model and
@@ -11,7 +11,6 @@
 pub mod between;
 pub mod conformance;
 pub mod counted;
-pub mod courier;
 pub mod crashing;
 pub mod decided;
 pub mod engine;
@@ -23,4 +22,5 @@ pub mod register;
 pub mod scene;
 pub mod short_pages;
 pub mod sim;
+pub mod webhook_sender;
 pub mod world;

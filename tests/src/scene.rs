@@ -24,7 +24,7 @@ use projector::{
     verify::verify,
     vintages::{self, Made},
 };
-use query::{Answer, Format, Query, Request, What, Words};
+use query::{Answer, Dataset, Format, Params, Query, Request};
 use serde_json::{Value, json};
 use table::Table;
 
@@ -44,16 +44,16 @@ pub fn csv(mut answer: impl BorrowMut<Answer>) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Words of a question about one day; a comparison is of `v1` and `v2`, or with the day itself.
-pub fn words_of(what: What, day: &str) -> Words<'_> {
-    Words {
+/// Params of a question about one day; a comparison is of `v1` and `v2`, or with the day itself.
+pub fn words_of(what: Dataset, day: &str) -> Params<'_> {
+    Params {
         from: day,
         to: day,
-        reference: Some(day).filter(|_| matches!(what, What::Drift | What::Estimates)),
-        release: Some("v1").filter(|_| what == What::HeadToHead),
-        against: Some("v2").filter(|_| what == What::HeadToHead),
-        model: Some("m").filter(|_| what == What::Challengers),
-        ..Words::default()
+        reference: Some(day).filter(|_| matches!(what, Dataset::Drift | Dataset::Estimates)),
+        release: Some("v1").filter(|_| what == Dataset::HeadToHead),
+        against: Some("v2").filter(|_| what == Dataset::HeadToHead),
+        model: Some("m").filter(|_| what == Dataset::Challengers),
+        ..Params::default()
     }
 }
 
@@ -156,8 +156,9 @@ impl Scene {
     }
 
     /// Days that a query of June finds for `what`.
-    pub async fn days(&self, what: What, now: Timestamp) -> Vec<String> {
-        let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("day"), ..Words::default() };
+    pub async fn days(&self, what: Dataset, now: Timestamp) -> Vec<String> {
+        let words =
+            Params { from: "2026-06-01", to: "2026-06-30", columns: Some("day"), ..Params::default() };
         let request = Request::parse(what, &words).unwrap();
         let text = csv(self.query(now).run(self.id(), &request).await.unwrap());
         let mut days: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
@@ -175,16 +176,16 @@ impl Scene {
 
     /// Current evaluations of June, or those as of an instant.
     pub async fn metrics(&self, as_of: Option<&str>) -> String {
-        let words = Words {
+        let words = Params {
             from: "2026-06-01",
             to: "2026-06-30",
             columns: Some(
                 "day,release,predictions,positives,accuracy,repeated,orphaned,definition_from,positive_label,threshold",
             ),
             as_of,
-            ..Words::default()
+            ..Params::default()
         };
-        let request = Request::parse(What::Evaluations, &words).unwrap();
+        let request = Request::parse(Dataset::Evaluations, &words).unwrap();
         let frame = self.query(at(NOW)).run(self.id(), &request).await.unwrap().frame;
         let cells = frame.columns().iter().map(|column| format!("{}: {:?}", column.name(), column));
         cells.collect::<Vec<_>>().join("\n")

@@ -197,11 +197,11 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
     places_until(&service, |places| told(places)[0] == one("v2", 80.0, 2));
     let leaderboard = run_ok(place, &["release", "leaderboard", "-w", "credit/prod", "--format", "json"]);
     assert!(leaderboard.contains("metric.revenue:sum") && leaderboard.contains("80"), "{leaderboard}");
-    let segments = service.get(&format!("{PATH}/segments?from={0}&to={0}", DAYS[0]));
+    let slices = service.get(&format!("{PATH}/slices?from={0}&to={0}", DAYS[0]));
     assert!(
-        segments.text().contains("`metric.revenue:sum` is a logged metric, and segments are of predictions"),
+        slices.text().contains("`metric.revenue:sum` is a logged metric, and slices are of predictions"),
         "{}",
-        segments.text()
+        slices.text()
     );
     watched(&service);
     changed(place, &service);
@@ -304,7 +304,7 @@ fn changed(place: &Place, service: &Service) {
             "change: rows of more than a day have none of a day before",
         ),
         ("evaluations", "change=day&period=all", "change: it is of days, weeks, months and quarters"),
-        ("segments", "change=day", "change: `segments` does not take it"),
+        ("slices", "change=day", "change: `slices` does not take it"),
         ("head-to-head", "change=day&release=v1&against=v2", "change: `head-to-head` does not take it"),
         ("predictions", "change=day", "change: `predictions` does not take it"),
         ("evaluations", "change=day&min-completeness=0.5", "change: not with `min-completeness`"),

@@ -27,7 +27,7 @@ mod mlflow;
 mod moving;
 mod moving_one;
 mod moving_s3;
-mod news;
+mod notifications;
 mod openapi;
 mod opened;
 mod operate;

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ingest::gate::Bounds;
+use ingest::admission::Bounds;
 use polars::prelude::{Column, DataFrame};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use crate::support::{Place, Running, Service, ndjson, run_ok};
 
 const ROW: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
 
-/// Slots of all, and large requests of one workspace that may be without one (`ingest::gate::Bounds`).
+/// Slots of all, and large requests of one workspace that may be without one (`ingest::admission::Bounds`).
 const SLOTS: usize = 8;
 const READING_OF_WORKSPACE: usize = 256;
 

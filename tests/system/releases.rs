@@ -66,17 +66,17 @@ fn define_by_both_doors(place: &Place, service: &Service) {
     let fewer = ["release", "define", "by/hand/v2", "--custom-metric", "hits=none", "--from", "2026-06-03"];
     run_ok(place, &fewer);
     wire(json!({ "release": "v2", "custom_metrics": { "hits": null }, "from": "2026-06-03" }));
-    // A split from an earlier day leaves the threshold as it was said before.
+    // A dimension from an earlier day leaves the threshold as it was said before.
     let threshold = ["release", "define", "by/hand/v2", "--threshold", "0.4", "--from", "2026-06-20"];
     assert!(run_ok(place, &threshold).contains("2026-06-20"));
-    let split = ["release", "define", "by/hand/v2", "--split", "tag.branch", "--from", "2026-06-10"];
-    let split = run_ok(place, &split);
-    assert!(split.contains("2026-06-10"), "{split}");
+    let dimension = ["release", "define", "by/hand/v2", "--dimension", "tag.branch", "--from", "2026-06-10"];
+    let dimension = run_ok(place, &dimension);
+    assert!(dimension.contains("2026-06-10"), "{dimension}");
     let again = run_ok(place, &threshold);
     assert!(!again.contains("v2"), "{again}");
     let threshold = json!({ "release": "v2", "threshold": 0.4, "from": "2026-06-20" });
     wire(threshold.clone());
-    wire(json!({ "release": "v2", "splits": ["tag.branch"], "from": "2026-06-10" }));
+    wire(json!({ "release": "v2", "dimensions": ["tag.branch"], "from": "2026-06-10" }));
     assert_eq!(post(&threshold).json(), json!({ "definitions": [] }));
     for workspace in ["by/hand", "by/wire"] {
         let model = service.get(&format!("/v1/models/{}", format!("{workspace}/risk").replace('/', "%2F")));

@@ -91,7 +91,7 @@ fn report_shows_available_data_and_explains_gaps(place: &Place) {
     service.get_until(&format!("{WORKSPACE}/{all}"), judged);
     let first = report();
     says(&first, &["accuracy by day", "Accuracy of v1: expected and realised", "Metrics by day and release"]);
-    says(&first, &["as they are stored of each day", "No segment is known of these days."]);
+    says(&first, &["as they are stored of each day", "No slice is known of these days."]);
     assert_eq!(first, report(), "one state of the logs, one page");
 
     // Events that come change the read version, and with it the page.

@@ -204,7 +204,7 @@ fn formats_and_folds_are_synchronous() {
 #[test]
 fn services_print_nothing() {
     let printing = lines_with(&["println!", "eprint!", "print!("], |path| !path.starts_with("almanac/"));
-    assert_eq!(printing, NONE, "`almanac/src/say.rs` has macros that do not panic");
+    assert_eq!(printing, NONE, "`almanac/src/stdout.rs` has macros that do not panic");
     assert_eq!(lines_with(&["std::print", "std::eprint", " eprint!"], |_| true), NONE);
 }
 

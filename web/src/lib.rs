@@ -2,22 +2,22 @@
 //! [`Routes`] that describe themselves for the OpenAPI document.
 //!
 //! ```
-//! use almanac_web::{Demand, Operation, Problem, Routes};
+//! use almanac_web::{RequiredPermission, Operation, Problem, Routes};
 //! use axum::http::StatusCode;
 //!
 //! let greeting = Operation::get("/greeting", "greet").summary("Greet");
-//! let routes = Routes::<()>::new().add(greeting, Demand::nothing(), async || "hello");
+//! let routes = Routes::<()>::new().add(greeting, RequiredPermission::nothing(), async || "hello");
 //! assert!(routes.paths().paths.contains_key("/greeting"));
 //!
 //! let problem = Problem::new(StatusCode::NOT_FOUND, "there is no such release");
 //! assert_eq!(problem.status(), StatusCode::NOT_FOUND);
 //! ```
 
-mod asker;
 mod body;
-mod demand;
 mod operation;
 mod request_context;
+mod requester;
+mod required_permission;
 mod routes;
 pub mod schema;
 mod workspace;
@@ -31,11 +31,11 @@ use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 
-pub use asker::{Asker, Refused};
 pub use body::{Whole, is_json, json_object};
-pub use demand::{About, Demand, Need, Place};
 pub use operation::{Operation, PROBLEM, answer, content, in_path, parameter, problem_response};
 pub use request_context::RequestContext;
+pub use requester::{Refused, Requester};
+pub use required_permission::{About, Need, Place, RequiredPermission};
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
 pub use workspace::{InPath, named_in};

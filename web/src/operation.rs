@@ -11,7 +11,7 @@ use utoipa::{
     },
 };
 
-use crate::{Demand, Need, schema};
+use crate::{Need, RequiredPermission, schema};
 
 /// An operation: its path, its parameters and its answers. [`crate::Routes`] serve no other.
 #[derive(Clone)]
@@ -140,7 +140,7 @@ impl Operation {
     }
 
     /// Adds its demand on callers to the document.
-    pub(crate) fn demanding(self, demand: &Demand) -> Self {
+    pub(crate) fn demanding(self, demand: &RequiredPermission) -> Self {
         if demand.is_nothing() {
             return self;
         }

@@ -13,10 +13,10 @@ use axum::{
 };
 use utoipa::openapi::{Paths, RefOr, Schema};
 
-use crate::{Demand, Operation, Problem};
+use crate::{Operation, Problem, RequiredPermission};
 
 /// Demands of each operation on its caller, by path and then by method.
-pub type Demands = BTreeMap<String, BTreeMap<&'static str, Demand>>;
+pub type Demands = BTreeMap<String, BTreeMap<&'static str, RequiredPermission>>;
 
 /// A router, what the OpenAPI document says of it, and what its operations demand of their callers.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// An operation, what it demands of its caller, and what answers it. One of the API that takes no parameters refuses them.
-    pub fn add<H, T>(mut self, operation: Operation, demand: Demand, handler: H) -> Self
+    pub fn add<H, T>(mut self, operation: Operation, demand: RequiredPermission, handler: H) -> Self
     where
         H: Handler<T, S>,
         T: 'static,

@@ -12,7 +12,7 @@ use event::{Error, ErrorKind};
 use tracing::Instrument;
 use web::Problem;
 
-use crate::{gate::Access, once::Use, token::Digest};
+use crate::{authenticator::Access, once::Use, token::Digest};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");

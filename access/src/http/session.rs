@@ -14,15 +14,15 @@ use axum::{
 use event::{Error, Right};
 use serde_json::{Value, json};
 use web::{
-    About, Asker, Demand, Operation, Place, Problem, Routes, answer, in_path,
+    About, Operation, Place, Problem, Requester, RequiredPermission, Routes, answer, in_path,
     openapi::{Header, RefOr, Response as Answered, ResponseBuilder, Schema},
     schema,
 };
 
 use super::tokens::{Tokening, principal, segments};
 use crate::{
+    authenticator::Refusal,
     caller::Caller,
-    gate::Refusal,
     session::{Session, SessionRecord},
 };
 
@@ -105,17 +105,17 @@ pub(super) struct Closed(pub(super) Session);
 /// Routes by which a browser signs in and out.
 pub(super) fn add(routes: Routes<Arc<Tokening>>) -> Routes<Arc<Tokening>> {
     routes
-        .add(open_operation(), Demand::known(), open)
-        .add(close_operation(), Demand::known(), close)
+        .add(open_operation(), RequiredPermission::known(), open)
+        .add(close_operation(), RequiredPermission::known(), close)
         .add(list_operation(), own(), list)
         .add(end_all_operation(), own(), end_all)
         .add(end_operation(), own(), end)
         .schema("Session", record_schema())
 }
 
-/// Demand for the caller's own sessions.
-fn own() -> Demand {
-    Demand::of(Right::Admin, About::Own(None, Place::Path("principal")))
+/// RequiredPermission for the caller's own sessions.
+fn own() -> RequiredPermission {
+    RequiredPermission::of(Right::Admin, About::Own(None, Place::Path("principal")))
 }
 
 fn list_operation() -> Operation {
@@ -222,13 +222,13 @@ const NOT_KEPT: [(HeaderName, HeaderValue); 1] =
 
 async fn open(
     State(signing): State<Arc<Tokening>>,
-    asker: Asker,
+    requester: Requester,
     caller: Option<Extension<Arc<Caller>>>,
 ) -> Result<Response, Problem> {
     let mut response = (StatusCode::NO_CONTENT, NOT_KEPT).into_response();
     if let Some(Extension(caller)) = caller {
         let session = signing.tokens.open_session(&caller, signing.service.clock().now()).await?;
-        let set = cookie(Some(&session), asker.is_encrypted);
+        let set = cookie(Some(&session), requester.is_encrypted);
         let set = set.ok_or_else(|| Error::corrupt("the cookie of a session is no header"))?;
         response.headers_mut().insert(header::SET_COOKIE, set);
     }
@@ -237,10 +237,11 @@ async fn open(
 
 async fn close(
     State(signing): State<Arc<Tokening>>,
-    asker: Asker,
+    requester: Requester,
     caller: Option<Extension<Arc<Caller>>>,
 ) -> Result<Response, Problem> {
-    let mut response = without_cookie((StatusCode::NO_CONTENT, NOT_KEPT).into_response(), asker.is_encrypted);
+    let mut response =
+        without_cookie((StatusCode::NO_CONTENT, NOT_KEPT).into_response(), requester.is_encrypted);
     if let Some(session) = caller.as_ref().and_then(|Extension(caller)| caller.session()) {
         signing.tokens.close_session(session).await?;
         response.extensions_mut().insert(Closed(session.clone()));

@@ -14,7 +14,8 @@ use log::key::{EntityId, EntityKind, Scope};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
-    About, Demand, Operation, Place, Problem, Refused, Routes, Whole, answer, content, in_path, json_object,
+    About, Operation, Place, Problem, Refused, RequiredPermission, Routes, Whole, answer, content, in_path,
+    json_object,
     openapi::{ObjectBuilder, RefOr, Response as Answered, Schema, Type},
     schema,
 };
@@ -84,12 +85,12 @@ pub fn reads(service: Arc<Service>, tokens: Tokens) -> Routes {
 }
 
 fn all(routes: Routes<Arc<Tokening>>) -> Routes<Arc<Tokening>> {
-    let own = |right| Demand::of(right, About::Own(None, Place::Path("principal")));
+    let own = |right| RequiredPermission::of(right, About::Own(None, Place::Path("principal")));
     routes
-        .add(create_operation(), Demand::server(Right::Admin), create)
+        .add(create_operation(), RequiredPermission::server(Right::Admin), create)
         .add(list_operation(), own(Right::Admin), list)
         .add(revoke_operation(), own(Right::Admin), revoke)
-        .add(whoami_operation(), Demand::known(), whoami)
+        .add(whoami_operation(), RequiredPermission::known(), whoami)
         .schema("Token", record_schema())
 }
 

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use event::{Clock, Error};
 use table::Table;
 
-use crate::fetch::Web;
+use crate::http_client::Web;
 
 pub(crate) use self::init::{InitArgs, init};
 

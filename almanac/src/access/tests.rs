@@ -20,7 +20,7 @@ use table::Table;
 use tests::{counted::Counted, engine::Engine, on_both_engines};
 use tokio::sync::watch;
 use tower::ServiceExt;
-use web::{About, Demand, Demands, Place};
+use web::{About, Demands, Place, RequiredPermission};
 
 use self::expected::{is_tried, refused};
 use crate::up::{Options, Services};
@@ -29,7 +29,7 @@ mod expected;
 mod ground;
 mod hostile;
 mod limits;
-mod news;
+mod notifications;
 mod oidc;
 mod once;
 mod patterns;
@@ -236,9 +236,9 @@ impl House {
     }
 
     /// All routes.
-    fn routes(&self) -> impl Iterator<Item = (&str, &str, &Demand)> {
+    fn routes(&self) -> impl Iterator<Item = (&str, &str, &RequiredPermission)> {
         let of = |(path, methods)| {
-            let (path, methods): (&String, &std::collections::BTreeMap<&'static str, Demand>) =
+            let (path, methods): (&String, &std::collections::BTreeMap<&'static str, RequiredPermission>) =
                 (path, methods);
             methods.iter().map(move |(method, demand)| (*method, path.as_str(), demand))
         };
@@ -255,7 +255,7 @@ struct Called {
 }
 
 /// Places where a route names its subject.
-fn names(demand: &Demand) -> impl Iterator<Item = Place> {
+fn names(demand: &RequiredPermission) -> impl Iterator<Item = Place> {
     demand.needs().iter().filter_map(|need| match need.about {
         About::Entity(_, place)
         | About::ParentOf(_, place)

@@ -25,7 +25,7 @@ use log::{
 };
 use serde_json::json;
 use table::Table;
-use web::{Asker, Refused};
+use web::{Refused, Requester};
 
 /// Interval between records of refusals.
 const EVERY: Duration = Duration::from_secs(60);
@@ -102,10 +102,10 @@ impl Refusals {
     }
 
     /// Takes note of a refusal.
-    fn note(&self, asker: &Asker, refused: &Refused, status: u16, operation: String) {
+    fn note(&self, requester: &Requester, refused: &Refused, status: u16, operation: String) {
         let principal = refused.principal.as_deref();
         let mut author = Author::named(principal.unwrap_or(UNKNOWN));
-        author.address = asker.address;
+        author.address = requester.address;
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut caller = (Caller(author), status);
         if gathered.len() >= MAX_CALLERS && !gathered.contains_key(&caller) {
@@ -113,7 +113,7 @@ impl Refusals {
         }
         let tally = gathered.entry(caller).or_default();
         tally.count += 1;
-        tally.request.get_or_insert_with(|| asker.request_id.to_string());
+        tally.request.get_or_insert_with(|| requester.request_id.to_string());
         if tally.operations.len() < MAX_OPERATIONS {
             tally.operations.insert(operation);
         }
@@ -173,7 +173,7 @@ impl Refusals {
 
 async fn watched(
     State(refusals): State<Arc<Refusals>>,
-    asker: Asker,
+    requester: Requester,
     matched: Option<MatchedPath>,
     request: Request,
     next: Next,
@@ -182,7 +182,7 @@ async fn watched(
     let mut response = next.run(request).await;
     if let Some(refused) = response.extensions_mut().remove::<Refused>() {
         let path = matched.as_ref().map_or("", MatchedPath::as_str);
-        refusals.note(&asker, &refused, response.status().as_u16(), format!("{method} {path}"));
+        refusals.note(&requester, &refused, response.status().as_u16(), format!("{method} {path}"));
     }
     response
 }

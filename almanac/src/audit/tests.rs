@@ -22,7 +22,7 @@ use table::Table;
 use tests::{engine::Engine, on_both_engines};
 use tokio::sync::watch;
 use tower::ServiceExt;
-use web::{Asker, Demands};
+use web::{Demands, Requester};
 
 use self::exempt::{ELSEWHERE, EXEMPT};
 use super::refusals::Refusals;
@@ -214,14 +214,17 @@ impl House {
             Some("releases") if uri.contains("/workspaces/") => "application/x-ndjson",
             _ => "application/json",
         };
-        let asker =
-            Asker { request_id: id.into(), address: Some("192.0.2.7".parse().unwrap()), ..Asker::default() };
+        let requester = Requester {
+            request_id: id.into(),
+            address: Some("192.0.2.7".parse().unwrap()),
+            ..Requester::default()
+        };
         let request = Request::builder()
             .method(method)
             .uri(uri)
             .header("Authorization", format!("Bearer {}", self.token))
             .header("Content-Type", kind)
-            .extension(asker)
+            .extension(requester)
             .body(Body::from(body.to_owned()))
             .unwrap();
         let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();

@@ -3,8 +3,8 @@
 use std::{ffi::OsString, fmt::Write as _};
 
 use super::{
-    COMPACT, CONFIG, DATA, ENDPOINT, FEATURE_SAMPLE, Given, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Name,
-    Origin, QUERY_MEMORY, REGION, STORE, Setting, URL,
+    COMPACT, CONFIG, DATA, ENDPOINT, FEATURE_SAMPLE, Given, LISTEN, LOG_FORMAT, Name, Origin, QUERY_MEMORY,
+    REGION, SEGMENT_CACHE_MEMORY, STORE, Setting, URL,
 };
 
 /// Characters that a shell takes without quotes.
@@ -24,7 +24,7 @@ impl Given {
             (&LISTEN, &self.listen),
             (&LOG_FORMAT, &self.log_format),
             (&QUERY_MEMORY, &self.query_memory),
-            (&HANDOVER_MEMORY, &self.handover_memory),
+            (&SEGMENT_CACHE_MEMORY, &self.segment_cache_memory),
             (&FEATURE_SAMPLE, &self.feature_sample),
             (&COMPACT, &self.compact),
         ];

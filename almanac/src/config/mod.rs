@@ -61,8 +61,11 @@ const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variabl
 const COMPACT: Name = Name { key: "compact", flag: "--compact", variable: "ALMANAC_COMPACT" };
 const FEATURE_SAMPLE: Name =
     Name { key: "feature_sample", flag: "--feature-sample", variable: "ALMANAC_FEATURE_SAMPLE" };
-const HANDOVER_MEMORY: Name =
-    Name { key: "handover_memory", flag: "--handover-memory", variable: "ALMANAC_HANDOVER_MEMORY" };
+const SEGMENT_CACHE_MEMORY: Name = Name {
+    key: "segment_cache_memory",
+    flag: "--segment-cache-memory",
+    variable: "ALMANAC_SEGMENT_CACHE_MEMORY",
+};
 const QUERY_MEMORY: Name =
     Name { key: "query_memory", flag: "--query-memory", variable: "ALMANAC_QUERY_MEMORY" };
 
@@ -98,8 +101,8 @@ pub(crate) struct Flags {
     #[arg(long, global = true, env = QUERY_MEMORY.variable, value_name = "SIZE")]
     query_memory: Option<OsString>,
     /// How much of what it appended `up` may hold for its projector, such as 64MiB, or 0 to have it read all [default: 64MiB].
-    #[arg(long, global = true, env = HANDOVER_MEMORY.variable, value_name = "SIZE")]
-    handover_memory: Option<OsString>,
+    #[arg(long, global = true, env = SEGMENT_CACHE_MEMORY.variable, value_name = "SIZE")]
+    segment_cache_memory: Option<OsString>,
     /// The share of keys whose features are kept when events are appended, from 0 to 1 [default: 1].
     #[arg(long, global = true, env = FEATURE_SAMPLE.variable, value_name = "SHARE")]
     feature_sample: Option<OsString>,
@@ -129,7 +132,7 @@ struct Given {
     listen: Option<Setting<OsString>>,
     log_format: Option<Setting<OsString>>,
     query_memory: Option<Setting<OsString>>,
-    handover_memory: Option<Setting<OsString>>,
+    segment_cache_memory: Option<Setting<OsString>>,
     feature_sample: Option<Setting<OsString>>,
     compact: Option<Setting<OsString>>,
     oidc: oidc::Values,
@@ -157,7 +160,7 @@ pub(crate) struct Config {
     /// Maximum bytes that all queries of a service may hold together, and the queries of a command.
     pub(crate) query_memory: Setting<Size>,
     /// Maximum bytes of appended events that are held for the projector; 0 when none are.
-    pub(crate) handover_memory: Setting<SizeOrNone>,
+    pub(crate) segment_cache_memory: Setting<SizeOrNone>,
     /// Share of keys whose features are kept.
     pub(crate) feature_sample: Setting<Share>,
     /// Switch for merging small segments of days that are over.
@@ -184,7 +187,7 @@ impl Flags {
             listen: given(&LISTEN, self.listen.as_ref(), matches),
             log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
             query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
-            handover_memory: given(&HANDOVER_MEMORY, self.handover_memory.as_ref(), matches),
+            segment_cache_memory: given(&SEGMENT_CACHE_MEMORY, self.segment_cache_memory.as_ref(), matches),
             feature_sample: given(&FEATURE_SAMPLE, self.feature_sample.as_ref(), matches),
             compact: given(&COMPACT, self.compact.as_ref(), matches),
             oidc: oidc::in_environment(),
@@ -239,8 +242,8 @@ impl Config {
             Some(setting) => parse(&QUERY_MEMORY, setting, |text, _| text.parse())?,
             None => Setting { value: Size::default(), origin: Origin::Default },
         };
-        let handover_memory = match given.handover_memory.or(keys.handover_memory) {
-            Some(setting) => parse(&HANDOVER_MEMORY, setting, |text, _| text.parse())?,
+        let segment_cache_memory = match given.segment_cache_memory.or(keys.segment_cache_memory) {
+            Some(setting) => parse(&SEGMENT_CACHE_MEMORY, setting, |text, _| text.parse())?,
             None => Setting { value: SizeOrNone::default(), origin: Origin::Default },
         };
         let feature_sample = match given.feature_sample.or(keys.feature_sample) {
@@ -264,7 +267,7 @@ impl Config {
             listen,
             log_format,
             query_memory,
-            handover_memory,
+            segment_cache_memory,
             feature_sample,
             compact,
             oidc,

@@ -4,10 +4,10 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::{
-    COMPACT, CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
-    QUERY_MEMORY, REGION, STORE, URL,
+    COMPACT, CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, LISTEN, LOG_FORMAT, Origin, QUERY_MEMORY,
+    REGION, SEGMENT_CACHE_MEMORY, STORE, URL,
 };
-use crate::shown::{ShowFormat, Shown, aligned, print};
+use crate::output::{ShowFormat, Shown, aligned, print};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -61,9 +61,9 @@ fn rows(config: &Config) -> Vec<Row> {
         row(LOG_FORMAT.key, Some(config.log_format.value.to_string()), &config.log_format.origin),
         row(QUERY_MEMORY.key, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
         row(
-            HANDOVER_MEMORY.key,
-            Some(config.handover_memory.value.to_string()),
-            &config.handover_memory.origin,
+            SEGMENT_CACHE_MEMORY.key,
+            Some(config.segment_cache_memory.value.to_string()),
+            &config.segment_cache_memory.origin,
         ),
         row(FEATURE_SAMPLE.key, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
         row(COMPACT.key, Some(config.compact.value.to_string()), &config.compact.origin),

@@ -49,7 +49,7 @@ pub(crate) struct SizeOrNone(pub(crate) u64);
 
 impl Default for SizeOrNone {
     fn default() -> Self {
-        Self(log::handover::DEFAULT_BYTES)
+        Self(log::segment_cache::DEFAULT_BYTES)
     }
 }
 

@@ -18,7 +18,7 @@ use set::{LIST_HEADER, LIST_NUMBERS, PRODUCTION, SETS, Set};
 use table::Table;
 use tokio::sync::watch;
 
-use crate::{config::Config, open, shown, waiting::caught_up};
+use crate::{config::Config, open, output, waiting::caught_up};
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -81,11 +81,11 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
 
 /// Prints a line for each set.
 fn list() -> anyhow::Result<()> {
-    let mut table = shown::aligned(&LIST_HEADER, &LIST_NUMBERS);
+    let mut table = output::aligned(&LIST_HEADER, &LIST_NUMBERS);
     for set in &SETS {
         table.add_row(set.line()?);
     }
-    shown::print(&table);
+    output::print(&table);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write as _, net::SocketAddr};
 use ::plot::Chart;
 use catalog::Workspace;
 use event::Day;
-use query::{Query, Request, What, Words, output::text_table};
+use query::{Dataset, Params, Query, Request, output::text_table};
 
 use super::set::{ChartView, Set, TableView};
 use crate::{config::Config, plot};
@@ -21,19 +21,19 @@ pub(super) async fn print(
 ) -> anyhow::Result<()> {
     let until = until.map(|day| day.to_string());
     let until = until.as_deref();
-    let ask = async |words: Words<'_>| {
-        let answer = query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await;
+    let ask = async |words: Params<'_>| {
+        let answer = query.run(workspace.id(), &Request::parse(Dataset::Evaluations, &words)?).await;
         answer.map(|answer| answer.frame)
     };
     for TableView { title, window, release, period, columns } in &set.views.tables {
         let Some((from, to)) = replayed(*window, until) else { continue };
-        let words = Words {
+        let words = Params {
             from,
             to,
             release: *release,
             columns: Some(columns),
             period: *period,
-            ..Words::default()
+            ..Params::default()
         };
         let rows = ask(words).await?;
         if rows.height() > 0 {
@@ -50,7 +50,7 @@ pub(super) async fn print(
     let columns = Some(columns.as_str());
     let period = Some("week");
     let mut weeks =
-        ask(Words { from, to, release: Some(release), columns, period, ..Words::default() }).await?;
+        ask(Params { from, to, release: Some(release), columns, period, ..Params::default() }).await?;
     let lines = plot::lines(&plot::rows(&mut weeks)?, &["release"], &[metric])?;
     // A chart needs more than two points.
     if lines.iter().any(|line| line.points.len() > 2) {

@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     lines::Lines,
     open,
-    shown::{ShowFormat, Shown, print_json},
+    output::{ShowFormat, Shown, print_json},
 };
 
 mod finding;

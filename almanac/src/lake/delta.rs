@@ -434,8 +434,8 @@ mod tests {
             bytes: 1_000,
             rows: 10 * seq,
         };
-        let surrogates = if seq == 1 { String::new() } else { "0123456789abcdef".repeat(2) };
-        let known = Known { covered: read_version(of, seq), history: format!("{seq:032x}"), surrogates };
+        let pseudonyms = if seq == 1 { String::new() } else { "0123456789abcdef".repeat(2) };
+        let known = Known { covered: read_version(of, seq), history: format!("{seq:032x}"), pseudonyms };
         Exported { day: day(of), known, schema, file: Some(file) }
     }
 

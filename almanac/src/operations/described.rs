@@ -435,8 +435,9 @@ mod tests {
     #[test]
     fn an_option_names_one_of_several() {
         let list = json!({ "type": "array", "items": { "type": "string" } });
-        let names = ["metrics", "categories", "addresses", "splits"].map(|name| field(name, &list).option);
-        assert_eq!(names, ["metric", "category", "address", "split"]);
+        let names =
+            ["metrics", "categories", "addresses", "dimensions"].map(|name| field(name, &list).option);
+        assert_eq!(names, ["metric", "category", "address", "dimension"]);
         assert_eq!(field("snapshot_from", &json!({ "type": "string" })).option, "snapshot-from");
     }
 }

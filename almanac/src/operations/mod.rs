@@ -31,7 +31,7 @@ use crate::{
     config::Config,
     exit::Exit,
     in_toml,
-    shown::{ShowFormat, Shown, cell, columns, is_single, print_json, show, show_one},
+    output::{ShowFormat, Shown, cell, columns, is_single, print_json, show, show_one},
 };
 
 /// Option for the workspace of an operation.
@@ -54,7 +54,7 @@ const TOO_MANY: &str = "one argument too many: with -w, do not name the workspac
 /// Ids of positional words.
 const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
 
-/// Words that name nothing within a workspace.
+/// Params that name nothing within a workspace.
 const BY_THEMSELVES: [&str; 7] = ["user", "principal", "group", "system", "category", "type", "sql"];
 
 /// Adds the commands to those of `command`, beside what its groups have.
@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn every_dataset_is_a_command() {
         let queries = verbs().filter_map(|verb| verb.words.strip_prefix("query "));
-        let datasets: Vec<&str> = query::What::all().map(query::What::name).collect();
+        let datasets: Vec<&str> = query::Dataset::all().map(query::Dataset::name).collect();
         assert_eq!(queries.collect::<Vec<_>>(), datasets);
     }
 

@@ -1,4 +1,4 @@
-//! Words of the commands that call one operation.
+//! Params of the commands that call one operation.
 
 /// A command, and the operation that it calls.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +151,7 @@ macro_rules! datasets {
 /// The commands that read datasets.
 const QUERIES: [Verb; 15] = datasets!(
     "query", "predictions" "outcomes" "metrics" "releases" "joined" "rollups" "evaluations" "classes" "confusion"
-    "drift" "maturity" "estimates" "segments" "head-to-head" "challengers"
+    "drift" "maturity" "estimates" "slices" "head-to-head" "challengers"
 );
 
 /// The commands that draw those that have numbers over time.
@@ -248,7 +248,7 @@ const MORE: &[Verb] = &[
     Verb::of("alert list", "list_alert_rules")
         .takes(ON_WORKSPACE)
         .with(&[("rule", "")])
-        .tables(&[("rules", "name state judged_day settings created_at")]),
+        .tables(&[("rules", "name state evaluated_day settings created_at")]),
     Verb::of("alert show", "list_alert_rules").takes(&["rule"]).within("/rules/0"),
     Verb::of("alert delete", "delete_alert_rule").takes(&["rule?"]),
     Verb::of("alert test", "test_alert_rule")

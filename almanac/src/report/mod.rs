@@ -17,7 +17,7 @@ use clap::Args;
 use event::{Day, Error, Timestamp, Window};
 use log::read_version::ReadVersion;
 use plot::Chart;
-use query::{Last, Query, Request, What, Words};
+use query::{Dataset, Last, Params, Query, Request};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -83,7 +83,7 @@ pub(crate) struct ReportArgs {
     /// Of how many days a point of a chart is: day, week, month or quarter; by default what gives the charts up to about sixty points.
     #[arg(long, value_name = "PERIOD")]
     period: Option<String>,
-    /// Only these sections, with commas between: live, metrics, compared, logged, gates, expected, drift, segments, maturity, alerts.
+    /// Only these sections, with commas between: live, metrics, compared, logged, gates, expected, drift, slices, maturity, alerts.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sections: Vec<String>,
     /// Print to standard error what the page was read from.
@@ -95,12 +95,12 @@ pub(crate) struct ReportArgs {
 }
 
 impl WindowArgs {
-    fn words(&self, now: Timestamp) -> Words<'_> {
-        Words {
+    fn words(&self, now: Timestamp) -> Params<'_> {
+        Params {
             from: self.from.as_deref().unwrap_or_default(),
             to: self.to.as_deref().unwrap_or_default(),
             last: self.last.as_deref().map(|word| Last { word, now }),
-            ..Words::default()
+            ..Params::default()
         }
     }
 }
@@ -199,11 +199,11 @@ impl Ask {
     /// `Invalid`, naming the wrong word; errors of the table.
     async fn of(query: Query, workspace: &Workspace, args: &ReportArgs) -> anyhow::Result<Self> {
         let reference = query.reference_days(&args.window.workspace, args.reference.as_deref()).await?;
-        let mut asked = Words { reference: reference.as_deref(), ..args.window.words(query.now()) };
+        let mut asked = Params { reference: reference.as_deref(), ..args.window.words(query.now()) };
         if asked.from.is_empty() && asked.to.is_empty() && asked.last.is_none() {
             asked.last = Some(Last { word: USUAL, now: query.now() });
         }
-        let request = Request::parse(What::Drift, &asked)?;
+        let request = Request::parse(Dataset::Drift, &asked)?;
         if let Some([from, to]) = &request.last {
             say_days(from, to);
         }
@@ -274,8 +274,8 @@ impl Ask {
 
     /// Days with predictions from one day to another.
     async fn predicted(&self, from: &str, to: &str) -> anyhow::Result<BTreeSet<String>> {
-        let words = Words { from, to, columns: Some("day,release,predictions"), ..self.words() };
-        let (rows, _) = self.rows(What::Rollups, words).await?;
+        let words = Params { from, to, columns: Some("day,release,predictions"), ..self.words() };
+        let (rows, _) = self.rows(Dataset::Rollups, words).await?;
         let rows = rows.iter().filter(|row| row["predictions"].as_u64() > Some(0));
         Ok(rows.filter_map(|row| row["day"].as_str().map(str::to_owned)).collect())
     }
@@ -347,17 +347,17 @@ impl Ask {
     }
 
     /// Parameters of a question about the window, and of one by period.
-    fn words(&self) -> Words<'_> {
+    fn words(&self) -> Params<'_> {
         let [from, to] = &self.ends;
-        Words { from, to, release: self.release.as_deref(), ..Words::default() }
+        Params { from, to, release: self.release.as_deref(), ..Params::default() }
     }
 
-    fn by_period(&self) -> Words<'_> {
-        Words { period: Some(&self.period), ..self.words() }
+    fn by_period(&self) -> Params<'_> {
+        Params { period: Some(&self.period), ..self.words() }
     }
 
     /// Asks for rows, of the releases of the report, and returns them with the warnings of the answer.
-    async fn rows(&self, what: What, words: Words<'_>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
+    async fn rows(&self, what: Dataset, words: Params<'_>) -> anyhow::Result<(Vec<Value>, Vec<String>)> {
         let request = Request::parse(what, &words)?;
         let answer = self.query.run(self.page.workspace.id(), &request).await;
         let path = &self.page.workspace.path;
@@ -371,7 +371,7 @@ impl Ask {
     async fn read_version(&self) -> anyhow::Result<ReadVersion> {
         let (from, to) = self.reference.split_once("..").unwrap_or_default();
         let (from, to) = (from.min(&self.ends[0]), to.max(&self.ends[1]));
-        let request = Request::parse(What::Joined, &Words { from, to, ..Words::default() })?;
+        let request = Request::parse(Dataset::Joined, &Params { from, to, ..Params::default() })?;
         Ok(self.query.read_version(self.page.workspace.id(), &request).await?)
     }
 }
@@ -567,10 +567,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn report_lists_transitions_and_worst_segments() {
+    async fn report_lists_transitions_and_worst_slices() {
         let scene = Scene::on(Engine::Sqlite).await;
         let new = NewDefinition {
-            splits: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
+            dimensions: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
             from: Some("2026-06-01".parse().unwrap()),
             ..NewDefinition::default()
         };
@@ -601,7 +601,7 @@ mod tests {
         let later = <Parsed as clap::Parser>::try_parse_from(later).unwrap().args;
         let later = Ask::of(scene.query(at(NOW)), &scene.workspace, &later).await.unwrap();
         assert_eq!(later.reference, "2026-05-05..2026-06-01");
-        let names = ["segments", "alerts", "gates", "maturity"].map(str::to_owned);
+        let names = ["slices", "alerts", "gates", "maturity"].map(str::to_owned);
         let wanted = subjects(&names).unwrap();
         let text = page("a", &[], &sections::sections(&ask, &wanted).await.unwrap());
         let says = "accuracy of v1 on 2026-06-01 is 0.6666666666666666, below 0.8";
@@ -617,7 +617,7 @@ mod tests {
         let pair = row(&text, &["tag.carrier=AA, tag.size=large"]);
         assert_eq!(pair[1..3], ["v1", "20"], "{pair:?}");
         assert!(
-            text.contains("How far the accuracy of the worst segments is from that of all, by day"),
+            text.contains("How far the accuracy of the worst slices is from that of all, by day"),
             "{text}"
         );
         // For days only eight days old, the expected truth is not known.

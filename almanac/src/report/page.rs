@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use event::Timestamp;
 use plot::{Chart, Line, escaped};
-use query::{What, Words};
+use query::{Dataset, Params};
 use serde_json::Value;
 
 use super::{Ask, sections::Subject};
-use crate::shown::cell;
+use crate::output::cell;
 
 /// Maximum rows of a table; of more, the last ones are shown.
 const MAX_ROWS: usize = 60;
@@ -61,8 +61,8 @@ impl<'a> Section<'a> {
     pub(super) async fn rows(
         &mut self,
         ask: &Ask,
-        what: What,
-        words: Words<'_>,
+        what: Dataset,
+        words: Params<'_>,
     ) -> anyhow::Result<Vec<Value>> {
         let (rows, warnings) = ask.rows(what, words).await?;
         self.warnings.extend(warnings);

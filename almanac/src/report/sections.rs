@@ -12,14 +12,14 @@ use fold::{
     maturity::AGES,
     metric::{self, LoggedStatistic},
 };
-use query::{What, Words};
+use query::{Dataset, Params};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Ask, page::Section};
 use crate::{
+    output::cell,
     plot::{RELEASE, lines},
-    shown::cell,
 };
 
 /// The sections: what each says, and the columns that it shows.
@@ -45,9 +45,9 @@ const METRICS: &str = "day,release,predictions,labelled,accuracy,accuracy_low,ac
 /// Metrics that have an interval, by one of which releases are followed if the workspace has no primary metric.
 const USUAL: [&str; 2] = ["accuracy", "mae"];
 
-/// Maximum releases that are compared, judged or drawn, logged metrics, and segments that are drawn.
+/// Maximum releases that are compared, judged or drawn, logged metrics, and slices that are drawn.
 const FEW: usize = 5;
-/// Maximum columns and periods of drift, and segments.
+/// Maximum columns and periods of drift, and slices.
 const MANY: usize = 20;
 
 /// Minimum share of its truth for a complete day.
@@ -75,7 +75,7 @@ pub(super) fn subjects(wanted: &[String]) -> anyhow::Result<Vec<Subject>> {
 
 /// Makes the sections.
 pub(super) async fn sections<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::Result<Vec<Section<'a>>> {
-    let is_of_metrics = |of: &Subject| ["metrics", "compared", "segments"].contains(&of.name.as_str());
+    let is_of_metrics = |of: &Subject| ["metrics", "compared", "slices"].contains(&of.name.as_str());
     let evaluated = match subjects.iter().any(is_of_metrics) {
         true => Evaluated::of(ask).await?,
         false => Evaluated::default(),
@@ -91,7 +91,7 @@ pub(super) async fn sections<'a>(ask: &Ask, subjects: &'a [Subject]) -> anyhow::
             "gates" => gates(ask, &mut section).await?,
             "expected" => expected(ask, &mut section).await?,
             "drift" => drift(ask, &mut section).await?,
-            "segments" => segments(ask, &mut section, &evaluated).await?,
+            "slices" => slices(ask, &mut section, &evaluated).await?,
             "maturity" => maturity(ask, &mut section).await?,
             _ => alerts(ask, &mut section).await?,
         }
@@ -155,8 +155,8 @@ impl Evaluated {
         columns.extend(primary.filter(|primary| !columns.contains(primary)));
         let is_end = |column: &str| column.ends_with("_low") || column.ends_with("_high");
         let asked = columns.iter().copied().filter(|column| !is_end(column)).collect::<Vec<_>>().join(",");
-        let words = Words { columns: Some(&asked), ..ask.by_period() };
-        let (mut rows, warnings) = ask.rows(What::Evaluations, words).await?;
+        let words = Params { columns: Some(&asked), ..ask.by_period() };
+        let (mut rows, warnings) = ask.rows(Dataset::Evaluations, words).await?;
         for row in &mut rows {
             for metric in USUAL {
                 let (low, high) = interval(row, metric).unzip();
@@ -227,8 +227,8 @@ async fn compared(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -
 async fn compare(ask: &Ask, section: &mut Section<'_>, pair: [&str; 2]) -> anyhow::Result<()> {
     let [release, against] = pair.map(Some);
     let columns = format!("{},measure,n_so_far", section.columns);
-    let words = Words { release, against, columns: Some(&columns), ..ask.by_period() };
-    let rows = section.rows(ask, What::HeadToHead, words).await?;
+    let words = Params { release, against, columns: Some(&columns), ..ask.by_period() };
+    let rows = section.rows(ask, Dataset::HeadToHead, words).await?;
     let [release, against] = pair;
     let Some(last) = rows.last() else {
         section.lack(&format!(
@@ -272,8 +272,8 @@ fn verdict(last: &Value, [release, against]: [&str; 2]) -> String {
 
 async fn logged_metrics(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let words =
-        Words { by: Some("metric"), columns: Some(section.columns), change: Some("day"), ..ask.words() };
-    let mut rows = section.rows(ask, What::Rollups, words).await?;
+        Params { by: Some("metric"), columns: Some(section.columns), change: Some("day"), ..ask.words() };
+    let mut rows = section.rows(ask, Dataset::Rollups, words).await?;
     // Rows without a release are totals of all.
     rows.retain(|row| row[RELEASE].is_string() || ask.is_whole());
     let primary = ask.settings.primary_metric.as_ref().and_then(|primary| primary.metric.logged());
@@ -354,7 +354,7 @@ async fn failed(
         window,
         measured,
         champion,
-        asker: "nobody",
+        requester: "nobody",
         created_by: Some(&release.created_by),
         approvals: &release.approvals,
     });
@@ -363,8 +363,8 @@ async fn failed(
 }
 
 async fn expected(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
-    let words = Words { reference: Some(&ask.reference), columns: Some(section.columns), ..ask.by_period() };
-    let rows = section.rows(ask, What::Estimates, words).await?;
+    let words = Params { reference: Some(&ask.reference), columns: Some(section.columns), ..ask.by_period() };
+    let rows = section.rows(ask, Dataset::Estimates, words).await?;
     for release in names(&rows, RELEASE).into_iter().take(FEW) {
         let rows = only(&rows, RELEASE, release);
         let lines = lines(&rows, &[], &["accuracy_expected", "accuracy"])?;
@@ -380,15 +380,15 @@ async fn expected(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
 
 async fn drift(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     let (reference, period) = (ask.reference.as_str(), ask.drift_period);
-    let by = |period| Words { reference: Some(reference), period: Some(period), ..ask.words() };
-    let mut rows = section.rows(ask, What::Drift, by("all")).await?;
+    let by = |period| Params { reference: Some(reference), period: Some(period), ..ask.words() };
+    let mut rows = section.rows(ask, Dataset::Drift, by("all")).await?;
     rows.truncate(MANY + 1);
     // The first row counts the predictions themselves.
     let Some((_, columns)) = rows.split_first().filter(|(all, _)| all["n_reference"] != 0) else {
         return Ok(());
     };
     let place = |name: &str| columns.iter().position(|row| text(row, "column") == name);
-    let mut by_period = section.rows(ask, What::Drift, by(period)).await?;
+    let mut by_period = section.rows(ask, Dataset::Drift, by(period)).await?;
     by_period.retain(|row| place(text(row, "column")).is_some());
     section.brief.extend(farthest(&by_period, "js_distance", period).map(|(row, distance, when)| {
         let (column, distance) = (text(row, "column"), cell(&distance.into()));
@@ -411,36 +411,36 @@ async fn drift(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn segments(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -> anyhow::Result<()> {
+async fn slices(ask: &Ask, section: &mut Section<'_>, evaluated: &Evaluated) -> anyhow::Result<()> {
     let Some(metric) = evaluated.followed.as_deref() else {
-        section.lack("No metric is known of these days yet by which segments could be ranked.");
+        section.lack("No metric is known of these days yet by which slices could be ranked.");
         return Ok(());
     };
-    let words = |pairs| Words { metric: Some(metric), pairs, ..ask.words() };
-    let mut rows = section.rows(ask, What::Segments, words(true)).await?;
+    let words = |pairs| Params { metric: Some(metric), pairs, ..ask.words() };
+    let mut rows = section.rows(ask, Dataset::Slices, words(true)).await?;
     if rows.is_empty() {
-        // Pairs come from events, which may have expired; stored metrics of single splits remain.
-        rows = section.rows(ask, What::Segments, words(false)).await?;
+        // Pairs come from events, which may have expired; stored metrics of single dimensions remain.
+        rows = section.rows(ask, Dataset::Slices, words(false)).await?;
     }
     let Some(worst) = rows.first() else { return Ok(()) };
-    let [release, segment, value, whole] = [RELEASE, "segment", "value", "whole"].map(|of| cell(&worst[of]));
+    let [release, slice, value, whole] = [RELEASE, "slice", "value", "whole"].map(|of| cell(&worst[of]));
     section.brief.push(format!(
-        "{metric} of {release} is worst for {segment}: {value} where all its predictions have {whole}."
+        "{metric} of {release} is worst for {slice}: {value} where all its predictions have {whole}."
     ));
-    let key = |row: &Value| [RELEASE, "segment"].map(|of| text(row, of).to_owned());
-    let single = rows.iter().filter(|row| row["splits"] == 1);
+    let key = |row: &Value| [RELEASE, "slice"].map(|of| text(row, of).to_owned());
+    let single = rows.iter().filter(|row| row["dimensions"] == 1);
     let drawn: Vec<[String; 2]> = single.take(FEW).map(key).collect();
     let mut by_period = Vec::new();
     for part in Period::parse(&ask.period)?.parts(ask.window).into_iter().filter(|_| !drawn.is_empty()) {
         let [from, to] = [part.from(), part.to()].map(|day| day.to_string());
-        let words = Words { from: &from, to: &to, ..words(false) };
-        by_period.extend(ask.rows(What::Segments, words).await?.0);
+        let words = Params { from: &from, to: &to, ..words(false) };
+        by_period.extend(ask.rows(Dataset::Slices, words).await?.0);
     }
     by_period.retain(|row| drawn.contains(&key(row)));
-    let title = format!("How far the {metric} of the worst segments is from that of all, by {}", ask.period);
-    section.chart(title, lines(&by_period, &["segment", RELEASE], &["gap"])?, Vec::new());
+    let title = format!("How far the {metric} of the worst slices is from that of all, by {}", ask.period);
+    section.chart(title, lines(&by_period, &["slice", RELEASE], &["gap"])?, Vec::new());
     let caption =
-        format!("The worst segments of {}, by how far their {metric} is from that of all", rows.len());
+        format!("The worst slices of {}, by how far their {metric} is from that of all", rows.len());
     section.table(&caption, section.columns, &rows[..rows.len().min(MANY)]);
     Ok(())
 }
@@ -477,8 +477,8 @@ fn together(rows: &[Value], column: &str) -> Vec<Value> {
 }
 
 async fn maturity(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
-    let words = Words { columns: Some(section.columns), ..ask.words() };
-    let mut rows = section.rows(ask, What::Maturity, words).await?;
+    let words = Params { columns: Some(section.columns), ..ask.words() };
+    let mut rows = section.rows(ask, Dataset::Maturity, words).await?;
     if rows.iter().all(|row| row["labelled"] == 0) {
         return Ok(());
     }
@@ -517,6 +517,6 @@ async fn alerts(ask: &Ask, section: &mut Section<'_>) -> anyhow::Result<()> {
     }
     let of = if ask.is_whole() { "" } else { " of the whole workspace" };
     section.table(&format!("When rules{of} began to fire and were resolved"), section.columns, &transitions);
-    section.table(&format!("Where rules{of} stand"), "name,state,judged_day", &rules);
+    section.table(&format!("Where rules{of} stand"), "name,state,evaluated_day", &rules);
     Ok(())
 }

@@ -10,7 +10,7 @@ use table::{Index, Item, Key, KeyRange, Query, Scan, item::Value};
 use crate::{
     config::Config,
     open,
-    shown::{aligned, print},
+    output::{aligned, print},
 };
 
 /// Maximum letters of the attributes of an item in a line for people.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use event::Clock;
-use ingest::gate::Gate;
+use ingest::admission::Admission;
 use meter::{Shape, catalogue};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use projector::{Health, Projector, alert::FiringRule};
@@ -66,8 +66,8 @@ pub(crate) async fn keep_up() {
 pub(crate) struct Exposition {
     /// Projector, in that role.
     pub(crate) projector: Option<Projector>,
-    /// Gate of appends, in the role ingest.
-    pub(crate) gate: Option<Arc<Gate>>,
+    /// Admission of appends, in the role ingest.
+    pub(crate) gate: Option<Arc<Admission>>,
     /// File of the store, if it is one.
     pub(crate) file: Option<PathBuf>,
 }

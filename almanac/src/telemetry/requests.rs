@@ -29,7 +29,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Asker, RequestContext, openapi::Paths};
+use web::{RequestContext, Requester, openapi::Paths};
 
 use super::report::Traffic;
 use crate::{harden::hardened, paths::PROBES};
@@ -147,8 +147,8 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     let method = request.method().clone();
     let (mut request, received) = counted_request(request, &requests.request_bytes);
     let text: Arc<str> = id.to_str().unwrap_or_default().into();
-    let asker = request.extensions_mut().get_or_insert_default::<Asker>();
-    asker.request_id = Arc::clone(&text);
+    let requester = request.extensions_mut().get_or_insert_default::<Requester>();
+    requester.request_id = Arc::clone(&text);
     let span = tracing::error_span!("request", request_id = &*text);
     let response = next.run(request).instrument(span).await;
     let took = began.elapsed();

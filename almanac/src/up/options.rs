@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::access::Access;
 use event::{Clock, Share};
-use log::handover;
-use projector::deliver::Courier;
+use log::segment_cache;
+use projector::deliver::WebhookSender;
 
 use super::{Proxies, Role, Times, Tls};
 use crate::{
@@ -47,9 +47,9 @@ pub struct Options {
     /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
     /// Posts what crossed to webhooks; without one it waits.
-    pub courier: Option<Arc<dyn Courier>>,
+    pub sender: Option<Arc<dyn WebhookSender>>,
     /// How many bytes of events ingest hands over to the projector at most; with 0 it reads all of them.
-    pub handover: u64,
+    pub segment_cache: u64,
     /// Whether small segments of days that are over are merged.
     pub compacts: bool,
     /// How long a day that grows a little rests between folds.
@@ -75,8 +75,8 @@ impl Options {
             proxies: Proxies::default(),
             connections: MAX_CONNECTIONS,
             file: None,
-            courier: None,
-            handover: handover::DEFAULT_BYTES,
+            sender: None,
+            segment_cache: segment_cache::DEFAULT_BYTES,
             compacts: true,
             rest: Duration::ZERO,
         }

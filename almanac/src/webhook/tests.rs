@@ -108,8 +108,8 @@ fn parcel(url: &str, secret: Option<&str>) -> Parcel {
     }
 }
 
-fn courier(to_private: bool, folder: Option<PathBuf>) -> Arc<dyn Courier> {
-    WebhookArgs { webhooks_to_private: to_private, webhook_secrets: folder }.courier()
+fn sender(to_private: bool, folder: Option<PathBuf>) -> Arc<dyn WebhookSender> {
+    WebhookArgs { webhooks_to_private: to_private, webhook_secrets: folder }.sender()
 }
 
 /// Example of the specification's own libraries.
@@ -137,12 +137,12 @@ async fn a_delivery_is_signed_and_has_one_id() {
     std::fs::write(folder.path().join("place"), receiver.url()).unwrap();
     std::fs::write(folder.path().join("oncall.workspaces"), "fraud/prod, credit/prod\n").unwrap();
     std::fs::write(folder.path().join("place.workspaces"), "credit/*").unwrap();
-    let courier = courier(true, Some(folder.path().to_owned()));
+    let sender = sender(true, Some(folder.path().to_owned()));
     let mut signed = parcel(&receiver.url(), Some("oncall"));
-    assert_eq!(courier.post(&signed).await, Posted::Taken);
+    assert_eq!(sender.post(&signed).await, Posted::Taken);
     signed.webhook.url = None;
     signed.webhook.url_from = Some("place".into());
-    assert_eq!(courier.post(&signed).await, Posted::Taken);
+    assert_eq!(sender.post(&signed).await, Posted::Taken);
     let got = receiver.got();
     let id = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:few:2026-06-02:1780315200000000";
     let signature =
@@ -161,19 +161,19 @@ async fn a_delivery_is_signed_and_has_one_id() {
     }
     assert_eq!(got.len(), 2);
     // A delivery to be signed is never sent without a signature.
-    let missing = courier.post(&parcel(&receiver.url(), Some("other"))).await;
+    let missing = sender.post(&parcel(&receiver.url(), Some("other"))).await;
     assert!(
         matches!(&missing, Posted::Down(why) if why.contains("ALMANAC_WEBHOOK_SECRET_OTHER")),
         "{missing:?}"
     );
-    let wrong = courier.post(&parcel(&receiver.url(), Some("place"))).await;
+    let wrong = sender.post(&parcel(&receiver.url(), Some("place"))).await;
     assert!(matches!(&wrong, Posted::Down(why) if !why.contains("http")), "{wrong:?}");
     // A workspace can neither sign with another workspace's secret, nor post to its place.
     signed.path = "credits/prod".into();
     let places =
         [signed.clone(), Parcel { path: "credit/test".into(), ..parcel(&receiver.url(), Some("oncall")) }];
     for other in places {
-        let refused = courier.post(&other).await;
+        let refused = sender.post(&other).await;
         assert!(matches!(&refused, Posted::Down(why) if why.contains("is not for credit")), "{refused:?}");
     }
     assert_eq!(receiver.got().len(), 2);
@@ -202,10 +202,10 @@ async fn private_addresses_are_refused_however_they_are_written() {
         let Posted::Down(why) = &refused else { panic!("{host}: {refused:?}") };
         assert!(why.contains("private address"), "{host}: {why}");
     }
-    let courier = courier(false, None);
-    let refused = courier.post(&parcel(&format!("https://localhost:{port}/"), None)).await;
+    let sender = sender(false, None);
+    let refused = sender.post(&parcel(&format!("https://localhost:{port}/"), None)).await;
     assert!(matches!(&refused, Posted::Down(why) if why.contains("private address")), "{refused:?}");
-    let open = courier.post(&parcel(&receiver.url(), None)).await;
+    let open = sender.post(&parcel(&receiver.url(), None)).await;
     assert!(matches!(&open, Posted::Down(why) if why.contains("https://")), "{open:?}");
     assert!(receiver.got().is_empty());
 }
@@ -216,7 +216,7 @@ async fn redirects_are_not_followed() {
     let moved =
         format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", other.url());
     let receiver = Receiver::that(Answers::With(moved)).await;
-    let posted = courier(true, None).post(&parcel(&receiver.url(), None)).await;
+    let posted = sender(true, None).post(&parcel(&receiver.url(), None)).await;
     assert!(
         matches!(&posted, Posted::Refused(why) if why.contains("redirects are not followed")),
         "{posted:?}"
@@ -226,7 +226,7 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn receiver_status_decides_webhook_delivery_outcome() {
-    let courier = courier(true, None);
+    let sender = sender(true, None);
     for (line, expected) in [
         ("200 OK", Posted::Taken),
         ("410 Gone", Posted::Gone("410 Gone".into())),
@@ -236,36 +236,36 @@ async fn receiver_status_decides_webhook_delivery_outcome() {
         ("500 Internal Server Error", Posted::Down("500 Internal Server Error".into())),
     ] {
         let receiver = Receiver::that(status(line)).await;
-        assert_eq!(courier.post(&parcel(&receiver.url(), None)).await, expected);
+        assert_eq!(sender.post(&parcel(&receiver.url(), None)).await, expected);
     }
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let posted = courier.post(&parcel(&format!("http://{nobody}/"), None)).await;
+    let posted = sender.post(&parcel(&format!("http://{nobody}/"), None)).await;
     assert!(matches!(posted, Posted::Down(_)), "{posted:?}");
 }
 
 #[tokio::test]
 async fn hostile_webhook_receiver_is_read_version_off_soon() {
-    let courier = courier(true, None);
+    let sender = sender(true, None);
     for (answers, is_taken) in [(Answers::Endless("200 OK"), true), (Answers::Endless("503 Busy"), false)] {
         let receiver = Receiver::that(answers).await;
         let begun = Instant::now();
-        let posted = courier.post(&parcel(&receiver.url(), None)).await;
+        let posted = sender.post(&parcel(&receiver.url(), None)).await;
         assert_eq!(posted == Posted::Taken, is_taken, "{posted:?}");
         assert!(begun.elapsed() < TRY_WITHIN, "the body is not read");
     }
     let receiver = Receiver::that(Answers::Headers).await;
-    let posted = timeout(TRY_WITHIN, courier.post(&parcel(&receiver.url(), None))).await;
+    let posted = timeout(TRY_WITHIN, sender.post(&parcel(&receiver.url(), None))).await;
     assert!(matches!(posted, Ok(Posted::Down(_))), "{posted:?}");
     // A caller leaves a receiver that never answers after a while; meanwhile others are served.
     let (dead, good) = (Receiver::that(Answers::Hangs).await, Receiver::that(status("200 OK")).await);
     let to_dead = parcel(&dead.url(), None);
-    let hanging = timeout(Duration::from_secs(2), courier.post(&to_dead));
+    let hanging = timeout(Duration::from_secs(2), sender.post(&to_dead));
     let to_good = parcel(&good.url(), None);
     let other = async {
         while dead.got().is_empty() {
             tokio::task::yield_now().await;
         }
-        courier.post(&to_good).await
+        sender.post(&to_good).await
     };
     let (hanging, other) = tokio::join!(hanging, other);
     assert!(hanging.is_err());

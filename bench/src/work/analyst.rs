@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, ensure};
 use polars::prelude::ChunkAgg;
-use query::{Sql, SqlWords};
+use query::{Sql, SqlParams};
 use tokio::time::Instant;
 
 use super::{frames::all_days, window::WEEK};
@@ -146,7 +146,7 @@ fn group_by(context: &Context) -> anyhow::Result<Vec<Line>> {
     let statement = format!(
         "select day, release, count(*) as n, avg(score) as score from predictions where day between '{from}' and '{to}' group by day, release"
     );
-    let sql = Sql::parse(&SqlWords { statement: &statement, ..SqlWords::default() })?;
+    let sql = Sql::parse(&SqlParams { statement: &statement, ..SqlParams::default() })?;
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
     let of_peer = |engine: &'static str| {
         let args = [engine, &parquet, &from, &to].map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use polars::prelude::{ChunkAgg, DataFrame};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use tokio::time::Instant;
 
 use crate::{
@@ -22,8 +22,8 @@ pub(super) fn request(
     as_of: Option<&str>,
 ) -> anyhow::Result<Request> {
     let (from, to) = (context.data.day(first).to_string(), context.data.day(last).to_string());
-    let words = Words { from: &from, to: &to, columns, as_of, ..Words::default() };
-    Ok(Request::parse(What::parse(what)?, &words)?)
+    let words = Params { from: &from, to: &to, columns, as_of, ..Params::default() };
+    Ok(Request::parse(Dataset::parse(what)?, &words)?)
 }
 
 /// Returns all days.

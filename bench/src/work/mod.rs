@@ -14,13 +14,13 @@ mod follow;
 mod formats;
 mod frames;
 mod growth;
-mod handover;
 mod idle;
 mod memory;
 mod ndjson;
 mod python;
 mod readable;
 mod resolve;
+mod segment_cache;
 mod single;
 mod units;
 mod window;
@@ -56,7 +56,11 @@ pub const ALL: &[Benchmark] = &[
         "columnar JSON and Arrow over HTTP, beside NDJSON, SQLite rows and chDB",
         formats::run,
     ),
-    benchmark("handover", "NDJSON until projected, beside a projector that reads the log", handover::run),
+    benchmark(
+        "segment_cache",
+        "NDJSON until projected, beside a projector that reads the log",
+        segment_cache::run,
+    ),
     benchmark("single", "single events on 64 connections, beside MLflow log_metric", single::run),
     benchmark("door", "MLflow's client through Almanac's door, beside MLflow's own server", door::run),
     benchmark("python", "the Python client, beside the load generator and MLflow's client", python::run),

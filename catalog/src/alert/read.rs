@@ -343,6 +343,6 @@ fn with_tag<'a>(
     release: &str,
     (name, value): &(String, String),
 ) -> Option<&'a ReleaseEvaluation> {
-    let rows = evaluation.splits.get(release)?.get(&format!("{TAG_PREFIX}{name}"))?;
+    let rows = evaluation.slices.get(release)?.get(&format!("{TAG_PREFIX}{name}"))?;
     rows.iter().find(|row| row.value == Value::Text(value.clone())).map(|row| &row.of)
 }

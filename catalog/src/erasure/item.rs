@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::Not};
 
 use event::{Day, Error, Id, Result, Timestamp};
-use log::{erased::Surrogates, key};
+use log::{erased::Pseudonyms, key};
 use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Write};
 
@@ -85,18 +85,18 @@ pub struct Erasure {
     pub begun_at: Timestamp,
     /// How far it is.
     pub phase: ErasurePhase,
-    /// The keys, each with its surrogate once that is drawn, else an empty text. None, when nothing else has the keys any more.
-    #[serde(rename = "erases", default, skip_serializing_if = "Surrogates::is_empty")]
-    pub keys: Surrogates,
+    /// The keys, each with its pseudonym once that is drawn, else an empty text. None, when nothing else has the keys any more.
+    #[serde(rename = "erases", default, skip_serializing_if = "Pseudonyms::is_empty")]
+    pub keys: Pseudonyms,
     /// Whether it takes scores, labels and values as well.
     #[serde(rename = "values", default, skip_serializing_if = "Not::not")]
     pub with_values: bool,
     /// How many keys it is of.
     #[serde(rename = "keys")]
     pub count: u64,
-    /// The surrogates, once nothing has the keys any more.
+    /// The pseudonyms, once nothing has the keys any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub surrogates: Vec<String>,
+    pub pseudonyms: Vec<String>,
     /// What is still to be written again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub left: BTreeSet<LeftOfErasure>,
@@ -128,7 +128,7 @@ impl Erasure {
         reason: &str,
         now: Timestamp,
     ) -> Self {
-        let keys: Surrogates = keys.iter().map(|key| (key.clone(), String::new())).collect();
+        let keys: Pseudonyms = keys.iter().map(|key| (key.clone(), String::new())).collect();
         Self {
             ver: 0,
             beats: 0,
@@ -140,7 +140,7 @@ impl Erasure {
             with_values,
             count: keys.len() as u64,
             keys,
-            surrogates: Vec::new(),
+            pseudonyms: Vec::new(),
             left: BTreeSet::new(),
             touched: BTreeSet::new(),
             days: 0,
@@ -250,7 +250,7 @@ mod tests {
                 erasure.keys.clear();
                 erasure.left.clear();
                 erasure.touched.clear();
-                erasure.surrogates = vec!["erased~x".into()];
+                erasure.pseudonyms = vec!["erased~x".into()];
             }
             (erasure.ver, erasure.beats) = (erasure.ver + 1, erasure.beats + 3);
             (erasure.days, erasure.segments, erasure.rows, erasure.items) = (1, 2, 3, 4);
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(with_values.to_item(1).attributes.get("values"), Some(&Value::Bool(true)));
         let item = erasure.to_item(1);
         for (name, value) in
-            [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 2.into())]
+            [("phase", Value::from("x")), ("rows", "x".into()), ("pseudonyms", 1.into()), ("v", 2.into())]
         {
             assert!(Erasure::from_item(&item.clone().with(name, value)).is_err(), "{name}");
         }

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use event::{Error, Id, Result, id::random_letters};
 use hmac::{Hmac, KeyInit, Mac};
 use log::{
-    erased::{LAST, OPEN, REWRITING, Turn},
+    erased::{ErasureEpoch, LAST, OPEN, REWRITING},
     key,
 };
 use sha2::Sha256;
@@ -104,7 +104,7 @@ fn digests_of(page: &Item) -> Result<Vec<Digest>> {
 /// The item of what was erased.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    turn: Turn,
+    epoch: ErasureEpoch,
     /// How many keys were erased.
     count: u64,
     secret: Vec<u8>,
@@ -123,7 +123,7 @@ impl Known {
             id.map_err(|_| item.corrupt(format!("`{name}` is no id")))
         };
         Ok(Self {
-            turn: Turn::of(&item)?,
+            epoch: ErasureEpoch::of(&item)?,
             count: u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))?,
             secret: item.bytes("secret")?.to_vec(),
             open: id(OPEN)?,
@@ -135,14 +135,14 @@ impl Known {
     fn put(&self, workspace: &Id, is_rewriting: bool) -> Write {
         let item = Item::new(key::erased(workspace))
             .with("v", ITEM_VERSION)
-            .with("ver", self.turn.ver + 1)
+            .with("ver", self.epoch.ver + 1)
             .with("n", self.count as i64)
             .with("secret", self.secret.clone());
         let ids = [(OPEN, &self.open), (LAST, &self.last)];
         let ids = ids.into_iter().filter_map(|(name, id)| Some((name, id.as_ref()?)));
         let item = ids.fold(item, |item, (name, id)| item.with(name, id.as_str()));
         let item = if is_rewriting { item.with(REWRITING, 1) } else { item };
-        Write::Put(item, Condition::unchanged(self.turn.ver))
+        Write::Put(item, Condition::unchanged(self.epoch.ver))
     }
 
     /// The same, while events are being written again or not, with its erasure or without.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use event::{Id, Result};
 use log::{
-    erased::Surrogates,
+    erased::Pseudonyms,
     key::{self, EntityKind},
 };
 use table::{Change, Item, KeyRange, Query, query_all, update};
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Catalog {
-    /// Replaces keys by surrogates in the reviews of a workspace, and removes the tags of their predictions, `with_values` also
+    /// Replaces keys by pseudonyms in the reviews of a workspace, and removes the tags of their predictions, `with_values` also
     /// the predicted values of releases. Returns the number of items and answers written.
     ///
     /// # Errors
@@ -24,14 +24,14 @@ impl Catalog {
     pub async fn erase_in_reviews(
         &self,
         workspace: &Id,
-        surrogates: &Surrogates,
+        pseudonyms: &Pseudonyms,
         with_values: bool,
     ) -> Result<u64> {
         let mut written = 0;
         let mut reviewers = BTreeSet::new();
         for review in self.reviews(workspace).await? {
             let items = key::review_items(workspace, &review.id, 0..MAX_ARENA_PAIRS * MAX_PAIR_ITEMS);
-            written += self.erase_in_items(items, surrogates, with_values).await?;
+            written += self.erase_in_items(items, pseudonyms, with_values).await?;
             // Who answered an item before it was erased has a turn by now.
             let turns = Query::table(key::review_turns(workspace, &review.id)).only(&["reviewer"]);
             for turn in query_all(&*self.table, turns).await? {
@@ -45,7 +45,7 @@ impl Catalog {
         }
         for reviewer in reviewers {
             let answers = key::all_given_answers(workspace, &reviewer);
-            written += self.erase_in_items(answers, surrogates, with_values).await?;
+            written += self.erase_in_items(answers, pseudonyms, with_values).await?;
         }
         Ok(written)
     }
@@ -53,19 +53,19 @@ impl Catalog {
     async fn erase_in_items(
         &self,
         range: KeyRange,
-        surrogates: &Surrogates,
+        pseudonyms: &Pseudonyms,
         with_values: bool,
     ) -> Result<u64> {
         let mut written = 0;
         for known in query_all(&*self.table, Query::table(range).only(&["key"])).await? {
-            if surrogates.get(known.text("key")?).is_none() {
+            if pseudonyms.get(known.text("key")?).is_none() {
                 continue;
             }
             written += update(&*self.table, &known.key, BUSY, async |stored| {
                 let Some(stored) = stored else { return Ok(Change::Leave(0)) };
                 let mut item: ReviewItem = stored.to_record(FORM)?;
-                let Some(surrogate) = surrogates.get(&item.key) else { return Ok(Change::Leave(0)) };
-                item.erase(surrogate.as_str(), with_values);
+                let Some(pseudonym) = pseudonyms.get(&item.key) else { return Ok(Change::Leave(0)) };
+                item.erase(pseudonym.as_str(), with_values);
                 Ok(Change::Put(Item::record(stored.key, FORM, &item), 1))
             })
             .await?;

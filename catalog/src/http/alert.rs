@@ -208,7 +208,7 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 5] {
         ("transition", transition.description(Some("Whether it began to fire, or was resolved.")).into()),
     ]);
     [
-        ("AlertRule", rule.property("state", state).property("judged_day", day).into()),
+        ("AlertRule", rule.property("state", state).property("evaluated_day", day).into()),
         ("Webhook", schema::of::<Webhook>().required("format").into()),
         ("Transition", schema::of::<RuleTransition>().into()),
         ("JudgedDay", judged.into()),
@@ -236,7 +236,7 @@ pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Val
     let judged = judged.get(rule.name()).filter(|judged| judged.is_of(rule));
     let mut told = alert_rule_json(rule);
     told["state"] = json!(judged.map_or(State::NoData, |judged| judged.standing.state));
-    told["judged_day"] = json!(judged.map(|judged| judged.day));
+    told["evaluated_day"] = json!(judged.map(|judged| judged.day));
     told
 }
 

@@ -42,7 +42,7 @@ pub(super) fn begin_operation() -> Operation {
     Operation::post("/v1/workspaces/{category}/{name}/erasures", "erase")
         .tag("catalog")
         .summary("Take keys out of all that is stored of a workspace, for good")
-        .description("From now on events of these keys are refused. A projector puts a surrogate by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
+        .description("From now on events of these keys are refused. A projector puts a pseudonym by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
         .body("Which keys, and why.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::ACCEPTED, answer("The erasure.", JSON, schema::component("Erasure")))
 }
@@ -79,7 +79,7 @@ pub(super) fn erasure_schema() -> RefOr<Schema> {
     .property("segments", count("Segments that were."))
     .property("rows", count("Events whose keys were erased."))
     .property("items", count("Items and answers of reviews that were written again."))
-    .property("surrogates", texts("What stands in the place of the keys, once nothing has them any more."))
+    .property("pseudonyms", texts("What stands in the place of the keys, once nothing has them any more."))
     .property(
         "unreadable",
         texts("Segments that cannot be read: what they hold is not known. The first hundred."),
@@ -101,7 +101,7 @@ pub fn erasure_json(erasure: &Erasure) -> Value {
         "segments": erasure.segments,
         "rows": erasure.rows,
         "items": erasure.items,
-        "surrogates": erasure.surrogates,
+        "pseudonyms": erasure.pseudonyms,
         "unreadable": erasure.unreadable,
     })
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use table::Cursor;
 use utoipa::{IntoParams, ToSchema};
 use web::{
-    Asker, Operation, Problem, Whole, answer, content, json_object,
+    Operation, Problem, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -347,7 +347,7 @@ pub(super) async fn followers(
 
 pub(super) async fn feed(
     State(service): State<Arc<Service>>,
-    asker: Asker,
+    requester: Requester,
     sight: InSight,
     user: InPath,
     params: Asked<FeedParams>,
@@ -359,7 +359,7 @@ pub(super) async fn feed(
     let workspaces = feed.iter().map(|entry| EntityId::Workspace(entry.happening.workspace.clone()));
     let names = service.catalog().names(workspaces).await?;
     let entry = |entry: &FeedEntry| {
-        let mut row = body(&entry.happening, &asker);
+        let mut row = body(&entry.happening, &requester);
         row["path"] = json!(names.get(&entry.happening.workspace));
         row["seen"] = entry.is_seen.into();
         row

@@ -1,7 +1,7 @@
 //! Schemas of the fields that define how predictions are judged.
 
 use event::{
-    Costs, MAX_SPLIT_EDGES, MAX_SPLITS, NOTHING, Task,
+    Costs, MAX_DIMENSION_EDGES, MAX_DIMENSIONS, NOTHING, Task,
     custom::{MAX_CUSTOM_BYTES, MAX_CUSTOM_METRICS},
     id::MAX_NAME_BYTES,
 };
@@ -52,8 +52,8 @@ pub fn judging() -> [(&'static str, RefOr<Schema>); 5] {
     let of_text = |pattern: String| schema::string().pattern(Some(pattern));
     let costs = of_text(format!("^({NOTHING}|{})$", costs_pattern()));
     let name = &schema::NAME_PATTERN.trim_start_matches('^').trim_end_matches('$');
-    let split = format!("^(tag\\.{name}|feature\\.{name}(:{NUMBER}){{1,{MAX_SPLIT_EDGES}}})$");
-    let splits = schema::array(of_text(split)).max_items(Some(MAX_SPLITS)).unique_items(true);
+    let dimension = format!("^(tag\\.{name}|feature\\.{name}(:{NUMBER}){{1,{MAX_DIMENSION_EDGES}}})$");
+    let dimensions = schema::array(of_text(dimension)).max_items(Some(MAX_DIMENSIONS)).unique_items(true);
     [
         ("threshold", number().description(Some("From which score on a prediction without a label is positive.")).into()),
         (
@@ -76,8 +76,8 @@ pub fn judging() -> [(&'static str, RefOr<Schema>); 5] {
                 .into(),
         ),
         (
-            "splits",
-            splits
+            "dimensions",
+            dimensions
                 .schema_type(schema::types(&[Type::Array], true))
                 .description(Some(
                     "By which tags and features evaluations are stored beside by release: `tag.carrier`, or `feature.distance:500:1000` with the numbers at which new bins begin.",

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    Asker, InPath, Operation, Problem, answer,
+    InPath, Operation, Problem, Requester, answer,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -101,10 +101,10 @@ pub(super) fn entry() -> ObjectBuilder {
     schema::string().pattern(Some("^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$"))
 }
 
-/// What happened, as `asker` may read it.
-pub(super) fn body(happening: &Happening, asker: &Asker) -> Value {
+/// What happened, as `requester` may read it.
+pub(super) fn body(happening: &Happening, requester: &Requester) -> Value {
     let mut told = json!(happening);
-    if asker.is_of_some_kinds && [ALERT, DECIDED].contains(&happening.what.as_str()) {
+    if requester.is_of_some_kinds && [ALERT, DECIDED].contains(&happening.what.as_str()) {
         told["note"] = Value::Null;
     }
     told
@@ -134,7 +134,7 @@ pub(super) async fn live(
 
 pub(super) async fn history(
     State(service): State<Arc<Service>>,
-    asker: Asker,
+    requester: Requester,
     InPath(workspace): InPath,
     words: Asked<HistoryWords>,
 ) -> Result<Response, Problem> {
@@ -156,7 +156,7 @@ pub(super) async fn history(
     let cursor = words.cursor.as_deref().map(Cursor::from_text).transpose()?;
     let limit = words.limit.unwrap_or(ENTRIES);
     let history = service.catalog().history(workspace.id(), of, limit, cursor).await?;
-    let entries: Vec<Value> = history.happenings.iter().map(|one| body(one, &asker)).collect();
+    let entries: Vec<Value> = history.happenings.iter().map(|one| body(one, &requester)).collect();
     let mut page = json!({ "entries": entries });
     if let Some(next) = history.next {
         page["next"] = next.to_text().into();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::DefaultBodyLimit;
 use event::{Kind, Right};
 use log::key::EntityKind;
-use web::{About, Demand, InPath, Operation, Place, Routes};
+use web::{About, InPath, Operation, Place, RequiredPermission, Routes};
 
 use self::people::Of;
 use crate::{Happening, Service, WeekOf};
@@ -65,7 +65,7 @@ pub fn create_snapshot() -> Operation {
 }
 
 /// What creating an entity demands.
-pub fn create_demand(kind: EntityKind) -> Demand {
+pub fn create_demand(kind: EntityKind) -> RequiredPermission {
     demands::create(kind)
 }
 
@@ -86,7 +86,8 @@ pub fn operations() -> Routes<Arc<Service>> {
 }
 
 fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
-    let (read, maintain) = (|| Demand::workspace(Right::Read), || Demand::workspace(Right::Maintain));
+    let (read, maintain) =
+        (|| RequiredPermission::workspace(Right::Read), || RequiredPermission::workspace(Right::Maintain));
     // Rules can be on events of every kind, and tell what they found.
     let of_all = || read().of_kinds(&Kind::ALL);
     // Parents before children, and users before what they are members of: the examples of the
@@ -109,11 +110,11 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
                 .add(retention::set_operation(), maintain(), retention::set)
                 .add(retention::operation(), read(), retention::show)
                 .add(retention::pin_operation(), maintain(), retention::pin)
-                .add(quota::set_operation(), Demand::workspace(Right::Admin), quota::set)
-                .add(quota::change_operation(), Demand::workspace(Right::Admin), quota::change)
+                .add(quota::set_operation(), RequiredPermission::workspace(Right::Admin), quota::set)
+                .add(quota::change_operation(), RequiredPermission::workspace(Right::Admin), quota::change)
                 .add(quota::operation(), read(), quota::show)
-                .add(erasure::begin_operation(), Demand::workspace(Right::Admin), erasure::begin)
-                .add(erasure::list_operation(), Demand::workspace(Right::Admin), erasure::list)
+                .add(erasure::begin_operation(), RequiredPermission::workspace(Right::Admin), erasure::begin)
+                .add(erasure::list_operation(), RequiredPermission::workspace(Right::Admin), erasure::list)
                 .add(settings::set_operation(), maintain(), settings::set)
                 .add(settings::change_operation(), maintain(), settings::change)
                 .add(settings::operation(), read(), settings::show)
@@ -167,9 +168,9 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
             });
     }
     routes
-        .add(people_api::add_member(), Demand::server(Right::Admin), people::add_member)
-        .add(people_api::remove_member(), Demand::server(Right::Admin), people::remove_member)
-        .add(people_api::members(), Demand::server(Right::Read), people::members)
+        .add(people_api::add_member(), RequiredPermission::server(Right::Admin), people::add_member)
+        .add(people_api::remove_member(), RequiredPermission::server(Right::Admin), people::remove_member)
+        .add(people_api::members(), RequiredPermission::server(Right::Read), people::members)
         .add(people_api::count(), demands::of_counter(Right::Append), people::count)
         .add(people_api::counter(), demands::of_counter(Right::Read), people::counter)
         .add(
@@ -186,7 +187,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
             demands::of_user(Right::Read).of_kinds(&Kind::ALL),
             follow::user_digest,
         )
-        .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
+        .add(follow::digest_operation(), RequiredPermission::server(Right::Read), follow::digest)
         .schema("Follow", follow::follow_schema())
 }
 

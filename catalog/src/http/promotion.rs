@@ -13,7 +13,7 @@ use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
-    Asker, InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -154,7 +154,7 @@ pub(super) struct OneModel {
 
 pub(super) async fn set(
     State(service): State<Arc<Service>>,
-    asker: Asker,
+    requester: Requester,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
@@ -174,7 +174,7 @@ pub(super) async fn set(
     let workspace = catalog.workspace(&workspace).await?;
     let id = catalog.model_named(workspace.id(), &model).await?;
     let at = EntityId::Model(workspace.id().clone(), id);
-    let (is_admin, now) = (asker.may_administer(), service.clock().now());
+    let (is_admin, now) = (requester.may_administer(), service.clock().now());
     catalog.set_promotion_gates(&at, gates.as_ref(), is_admin, now).await?;
     Ok(Json(gates_json(&model, gates.as_ref())).into_response())
 }

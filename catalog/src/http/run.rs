@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    About, Demand, Operation, Place, Problem, Routes, Whole, answer, content, in_path, json_object,
+    About, Operation, Place, Problem, RequiredPermission, Routes, Whole, answer, content, in_path,
+    json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -40,19 +41,19 @@ const RUNS: usize = 100;
 const POINTS: usize = 10_000;
 
 /// What operations on one run demand.
-fn demand(right: Right) -> Demand {
-    Demand::entity(right, "workspace", Place::Path("workspace"))
+fn demand(right: Right) -> RequiredPermission {
+    RequiredPermission::entity(right, "workspace", Place::Path("workspace"))
 }
 
 /// What lists demand.
-fn of_list() -> Demand {
-    Demand::of(Right::Read, About::ParentOf("model", Place::Query("of")))
+fn of_list() -> RequiredPermission {
+    RequiredPermission::of(Right::Read, About::ParentOf("model", Place::Query("of")))
 }
 
 /// The routes of runs and experiments.
 pub(super) fn add(routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
-    let creates = Demand::of(Right::Append, About::Entity("workspace", Place::Body("workspace")));
-    let with_metrics = |demand: Demand| demand.of_kinds(&[Kind::Metrics]);
+    let creates = RequiredPermission::of(Right::Append, About::Entity("workspace", Place::Body("workspace")));
+    let with_metrics = |demand: RequiredPermission| demand.of_kinds(&[Kind::Metrics]);
     routes
         .add(create_operation(), creates, create)
         .add(list_operation(), with_metrics(of_list()), list)
@@ -260,7 +261,7 @@ fn experiments_operation() -> Operation {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ListWords {
+struct ListParams {
     of: String,
     experiment: Option<String>,
     limit: Option<usize>,
@@ -293,7 +294,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(run.to_json())).into_response())
 }
 
-async fn list(State(service): State<Arc<Service>>, words: Asked<ListWords>) -> Result<Response, Problem> {
+async fn list(State(service): State<Arc<Service>>, words: Asked<ListParams>) -> Result<Response, Problem> {
     let words = asked(words)?;
     let newest_first = match words.order.as_deref() {
         None | Some("newest") => true,

@@ -115,7 +115,9 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "positive_label" => maybe(text(MAX_NAME_BYTES), Type::String),
         "threshold" | "interval_level" => maybe(ObjectBuilder::new(), Type::Number),
         "costs" => maybe(text(MAX_WORDS_BYTES), Type::String),
-        "splits" => schema::array(schema::string()).schema_type(schema::types(&[Type::Array], true)).into(),
+        "dimensions" => {
+            schema::array(schema::string()).schema_type(schema::types(&[Type::Array], true)).into()
+        }
         "custom_metrics" => {
             schema::map(None, schema::string()).schema_type(schema::types(&[Type::Object], true)).into()
         }

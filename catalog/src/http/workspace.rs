@@ -24,7 +24,7 @@ struct NewModel {
     threshold: Option<f64>,
     costs: Option<String>,
     interval_level: Option<f64>,
-    splits: Option<Vec<String>>,
+    dimensions: Option<Vec<String>>,
     custom_metrics: Option<BTreeMap<String, Option<String>>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn create_model(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let NewModel { name, task, positive_label, threshold, costs, interval_level, splits, custom_metrics } =
+    let NewModel { name, task, positive_label, threshold, costs, interval_level, dimensions, custom_metrics } =
         json_object(&headers, body)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let new = NewDefinition {
@@ -49,7 +49,7 @@ pub(super) async fn create_model(
         threshold,
         costs,
         interval_level,
-        splits,
+        dimensions,
         custom_metrics,
         ..Default::default()
     };

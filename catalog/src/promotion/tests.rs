@@ -36,7 +36,7 @@ fn evidence<'a>(measured: Measured, approvals: &'a [Approval]) -> Evidence<'a> {
         window: window(),
         measured,
         champion: Some("v1"),
-        asker: "user:ann",
+        requester: "user:ann",
         created_by: Some("user:bob"),
         approvals,
     }

@@ -140,7 +140,7 @@ def test_texts_are_the_same_through_every_door(
         "duration": timedelta(hours=1),
         "whole": float(2**53),
         "infinite": float("inf"),
-        "surrogate": "loan-\ud800",
+        "pseudonym": "loan-\ud800",
     }
     if library == "json":
         monkeypatch.setattr(_frames, "has", lambda _: False)
@@ -597,7 +597,7 @@ def test_one_name_stands_for_itself_where_names_are_taken(workspace: al.Workspac
     columns = ["tag.branch", "feature.age"]
     assert workspace.predictions(DAY, frames="rows", columns=columns) == [{"tag.branch": "north", "feature.age": 41.0}]
     assert workspace.predictions(DAY, frames="rows", columns="key") == [{"key": "a"}]
-    workspace.define_model("risk", splits="tag.branch")
+    workspace.define_model("risk", dimensions="tag.branch")
     gates = workspace.set_promotion_gates("risk", environments="production", min_n=5)
     assert gates["environments"] == ["production"]
 
@@ -656,15 +656,15 @@ def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
 
 
 def test_a_model_that_is_there_is_judged_as_is_said(workspace: al.Workspace) -> None:
-    said = {"threshold": 0.3, "costs": {"fp": 2}, "splits": ["tag.x", "tag.y"], "custom_metrics": {"late": "avg(score)"}}
+    said = {"threshold": 0.3, "costs": {"fp": 2}, "dimensions": ["tag.x", "tag.y"], "custom_metrics": {"late": "avg(score)"}}
     workspace.create_model("loss", task="binary", positive_label="1", **said)
     workspace.create_model("loss", task="binary")
-    same = {"costs": {"fn": 0, "fp": 2.0}, "splits": ["tag.y", "tag.x"]}
+    same = {"costs": {"fn": 0, "fp": 2.0}, "dimensions": ["tag.y", "tag.x"]}
     workspace.create_model("loss", task="binary", **{**said, **same})
     told = "its positive_label is '1' and not '0'; its threshold is 0.3 and not 0.7. define_model.'loss', ...."
     with pytest.raises(al.AlmanacError, match=told):
         workspace.create_model("loss", task="binary", positive_label="0", threshold=0.7)
-    for wrong in ({"costs": {"fp": 3}}, {"splits": ["tag.x"]}, {"custom_metrics": {"late": "max(score)"}}):
+    for wrong in ({"costs": {"fp": 3}}, {"dimensions": ["tag.x"]}, {"custom_metrics": {"late": "max(score)"}}):
         with pytest.raises(al.AlmanacError, match=f"its {next(iter(wrong))} is"):
             workspace.create_model("loss", task="binary", **wrong)
 
@@ -1167,7 +1167,7 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
     ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
     theirs = set()
     events = ("predictions", "outcomes", "metrics", "joined")
-    judged = ("evaluations", "classes", "confusion", "maturity", "estimates", "segments", "head-to-head", "challengers")
+    judged = ("evaluations", "classes", "confusion", "maturity", "estimates", "slices", "head-to-head", "challengers")
     for what in (*events, *judged, "rollups", "drift"):
         of_what = parameters(f"/v1/workspaces/{{category}}/{{name}}/{what}")
         theirs |= {one["name"] for one in of_what if one["in"] == "query"}

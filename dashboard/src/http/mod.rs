@@ -10,7 +10,7 @@ use axum::{
 };
 use sha2::{Digest as _, Sha256};
 use web::{
-    Demand, Operation, Problem, Routes, answer, content, in_path,
+    Operation, Problem, RequiredPermission, Routes, answer, content, in_path,
     openapi::{RefOr, ResponseBuilder, Schema},
     schema,
 };
@@ -72,10 +72,12 @@ pub fn routes() -> Routes {
     let page = Sent::new(PAGE);
     let files: BTreeMap<&str, Sent> = FILES.iter().map(|file| (file.name, Sent::new(*file))).collect();
     Routes::new()
-        .add(page_operation(), Demand::nothing(), async move |headers: HeaderMap| page.answer(&headers))
+        .add(page_operation(), RequiredPermission::nothing(), async move |headers: HeaderMap| {
+            page.answer(&headers)
+        })
         .add(
             file_operation(),
-            Demand::nothing(),
+            RequiredPermission::nothing(),
             async move |path: Result<Path<String>, PathRejection>, headers: HeaderMap| match path {
                 Ok(Path(name)) => match files.get(&*name) {
                     Some(file) => file.answer(&headers),

@@ -180,7 +180,7 @@ pub(super) const RELEASES: &[Field] = &[
     text("costs", Rule::Words, "What predictions of a binary task gain and cost: `tp=10,tn=0,fp=2,fn=50`."),
     number("interval_level", "The share of real numbers that predicted intervals are to hold."),
     text(
-        "splits",
+        "dimensions",
         Rule::Words,
         "By which tags and features evaluations are stored: `tag.carrier,feature.distance:500`.",
     ),

@@ -63,7 +63,7 @@ impl ReleaseEvaluation {
 mod tests {
     use std::collections::BTreeMap;
 
-    use event::{Definition, Task, lane::Place};
+    use event::{Definition, Task, lane::LogPosition};
 
     use super::*;
     use crate::{
@@ -88,7 +88,7 @@ mod tests {
         });
         let predictions = testing::predictions(&predictions.collect::<Vec<_>>(), true);
         let outcomes = testing::outcomes(&outcomes.collect::<Vec<_>>(), true);
-        let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+        let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
         let by = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
         evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap().releases.remove("v1").unwrap()
     }

@@ -19,7 +19,7 @@ use crate::{
     paired::{Meeting, Side},
 };
 
-/// Meetings of two releases by the split values that their predictions share: buckets without a name.
+/// Meetings of two releases by the dimension values that their predictions share: buckets without a name.
 pub type Duels = BTreeMap<Bucket, Vec<Meeting>>;
 
 /// Two releases, and their meetings so far. They meet as in a [`Record`](super::Record).
@@ -158,7 +158,7 @@ mod tests {
                 let outcomes: Vec<Outcome> =
                     labels[at].map(|label| Outcome { key, label: Some(label), ..Outcome::default() }).into_iter().collect();
                 let outcomes = testing::outcomes(&outcomes, false);
-                let segment = |columns| [LogSegment { place: lane::Place::of(0, 1), columns }];
+                let segment = |columns| [LogSegment { place: lane::LogPosition::of(0, 1), columns }];
                 evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
             }
             let buckets = evaluator.finish_buckets();

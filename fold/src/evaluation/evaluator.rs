@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 
-use event::{Costs, Definition, Split};
+use event::{Costs, Definition, Dimension};
 
 use super::{
-    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey, Tested,
+    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Slices, Survey, Tested,
     buckets::Buckets,
     cases::{self, Cases},
     custom::{self, CustomRows},
@@ -15,7 +15,7 @@ use super::{
     interval::{self, GoOn, IntervalsOf},
     judge::{BinaryJudge, Instead},
     release::Release,
-    splits,
+    slices,
     tasks::{distance, task_numbers},
 };
 use crate::{
@@ -29,9 +29,9 @@ use crate::{
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
     table: Table,
-    /// Declared splits, if these are evaluated too.
-    splits: Vec<Split>,
-    /// Further groupings of the predictions: by each of the splits, or as requested.
+    /// Declared dimensions, if these are evaluated too.
+    dimensions: Vec<Dimension>,
+    /// Further groupings of the predictions: by each of the dimensions, or as requested.
     more: Vec<Table>,
     outcomes: u64,
     orphaned: u64,
@@ -65,7 +65,7 @@ impl Evaluator {
         Self {
             definitions,
             table: Table::default(),
-            splits: Vec::new(),
+            dimensions: Vec::new(),
             more: Vec::new(),
             outcomes: 0,
             orphaned: 0,
@@ -95,20 +95,20 @@ impl Evaluator {
         Self { table, ..self }
     }
 
-    /// Returns an empty survey of the columns of declared splits, which must see all predictions of the day before
-    /// they are judged. `None` if there is no split.
+    /// Returns an empty survey of the columns of declared dimensions, which must see all predictions of the day before
+    /// they are judged. `None` if there is no dimension.
     pub fn survey(&self) -> Option<Survey> {
-        let declared = splits::declared(&self.definitions);
-        (!declared.is_empty()).then(|| splits::survey_of(&declared))
+        let declared = slices::declared(&self.definitions);
+        (!declared.is_empty()).then(|| slices::survey_of(&declared))
     }
 
-    /// Also judges predictions by each declared split, with the values that `survey` found.
+    /// Also judges predictions by each declared dimension, with the values that `survey` found.
     #[must_use]
     pub fn split(self, survey: Survey) -> Self {
-        let declared = splits::declared(&self.definitions);
-        let groupings = splits::groupings(declared, survey, &self.definitions);
-        let (splits, groupings): (Vec<_>, Vec<_>) = groupings.into_iter().unzip();
-        Self { splits, ..self.dealt_by(&groupings) }
+        let declared = slices::declared(&self.definitions);
+        let groupings = slices::groupings(declared, survey, &self.definitions);
+        let (dimensions, groupings): (Vec<_>, Vec<_>) = groupings.into_iter().unzip();
+        Self { dimensions, ..self.dealt_by(&groupings) }
     }
 
     /// Also groups predictions in each of these ways; [`Buckets::more`] has the results.
@@ -228,16 +228,16 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Returns the results of an ungrouped evaluator, by release and by its declared splits.
+    /// Returns the results of an ungrouped evaluator, by release and by its declared dimensions.
     pub fn finish(mut self) -> Evaluation {
-        let mut rows = Splits::new();
-        for (split, table) in mem::take(&mut self.splits).into_iter().zip(mem::take(&mut self.more)) {
+        let mut rows = Slices::new();
+        for (dimension, table) in mem::take(&mut self.dimensions).into_iter().zip(mem::take(&mut self.more)) {
             let Ok(buckets) = table.finish(&self.definitions, self.options, &mut |_| Ok::<_, Infallible>(()));
-            splits::rows_of(&mut rows, &split, buckets, &self.definitions);
+            slices::rows_of(&mut rows, &dimension, buckets, &self.definitions);
         }
         let Buckets { buckets, outcomes, orphaned, .. } = self.finish_buckets();
         let releases = buckets.into_iter().map(|(bucket, of)| (bucket.name, of)).collect();
-        Evaluation { releases, splits: rows, outcomes, orphaned }
+        Evaluation { releases, slices: rows, outcomes, orphaned }
     }
 
     /// Returns the results by bucket.

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use event::{
     fields::{SCORE_PREFIX, plain_label},
-    surrogate::is_surrogate,
+    pseudonym::is_pseudonym,
 };
 
 use crate::{
@@ -95,7 +95,7 @@ impl<'a> View<'a> {
         scores.sort_by(|one: &(Box<str>, _), other| one.0.cmp(&other.0));
         let (classes, scores): (Vec<_>, Vec<_>) = scores.into_iter().unzip();
         let key = text("key")?;
-        let is_erased = |row: usize| key.and_then(|key| key.get(row)).is_some_and(is_surrogate);
+        let is_erased = |row: usize| key.and_then(|key| key.get(row)).is_some_and(is_pseudonym);
         Ok(Self {
             key,
             has_erased: (0..columns.rows).any(is_erased),
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
     /// Returns whether the key of a row was erased.
     #[inline(always)]
     pub(super) fn is_erased(&self, at: RowRef) -> bool {
-        self.has_erased && is_surrogate(self.key(at))
+        self.has_erased && is_pseudonym(self.key(at))
     }
 
     #[inline(always)]

@@ -155,7 +155,7 @@ mod tests {
         let tasks = tasks.map(|(name, task)| (name, Definition::of(task))).collect();
         let (predictions, outcomes) =
             (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
-        let segment = |columns| [LogSegment { place: lane::Place::of(0, 1), columns }];
+        let segment = |columns| [LogSegment { place: lane::LogPosition::of(0, 1), columns }];
         let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &tasks).unwrap();
         evaluation.releases.into_iter().map(|(name, release)| (name, release.record)).collect()
     }

@@ -1,4 +1,4 @@
-use event::{Columns, Task, lane::Place};
+use event::{Columns, Task, lane::LogPosition};
 use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -28,7 +28,7 @@ pub(super) fn observed(key: &'static str, label: Option<&'static str>, value: Op
 pub(super) fn judge(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
     let (predictions, outcomes) =
         (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     evaluate(&segment(&predictions), &segment(&outcomes), &tasks()).unwrap()
 }
 
@@ -140,14 +140,20 @@ fn classes_numbers_and_releases_without_a_task() {
     let counts = &classes.classes;
     assert_eq!(counts.names["x"], ClassCounts { real: 2, predicted: 1, correct: 1 });
     assert_eq!((counts.names.len(), &counts.confused[..]), (2, &[(0, 1, 1)][..]));
-    assert_eq!((evaluation.releases["classes"].judged(), evaluation.releases["classes"].unjudged()), (2, 1));
+    assert_eq!(
+        (evaluation.releases["classes"].judged(), evaluation.releases["classes"].unlabelled()),
+        (2, 1)
+    );
     let rmse = Some(2.5f64.sqrt());
     let Some(Measures::Regression(number)) = &evaluation.releases["number"].measures else { panic!() };
     assert_eq!((number.judged, number.mae, number.rmse, number.bias), (2, Some(1.5), rmse, Some(0.5)));
     assert_eq!(number.detail.mse, Some(2.5));
     assert_eq!(evaluation.releases["unknown"].measures, None);
     assert_eq!((evaluation.releases["unknown"].predictions, evaluation.releases["unknown"].labelled), (1, 1));
-    assert_eq!((evaluation.releases["unknown"].judged(), evaluation.releases["unknown"].unjudged()), (0, 1));
+    assert_eq!(
+        (evaluation.releases["unknown"].judged(), evaluation.releases["unknown"].unlabelled()),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -201,7 +207,7 @@ fn cut<T: Clone>(rows: &[T], size: usize, pack: impl Fn(&[T]) -> Columns) -> Vec
 }
 
 fn log(segments: &[(u64, Columns)]) -> Vec<LogSegment<'_>> {
-    segments.iter().map(|(seq, columns)| LogSegment { place: Place::of(0, *seq), columns }).collect()
+    segments.iter().map(|(seq, columns)| LogSegment { place: LogPosition::of(0, *seq), columns }).collect()
 }
 
 proptest! {
@@ -349,7 +355,7 @@ fn a_threshold_decides_the_class_and_is_told() {
     let task = Task::Binary { positive_label: "late".into() };
     let definition = Definition { threshold: 0.3, from: Some(from), ..Definition::of(task) };
     let by = BTreeMap::from([("binary".to_owned(), definition)]);
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     let evaluation = evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap();
     assert_eq!(binary(&evaluation).confusion, Confusion { tp: 1, fp: 0, tn: 0, fn_: 1 });
     assert_eq!(

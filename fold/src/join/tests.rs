@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use event::{Columns, lane::Place};
+use event::{Columns, lane::LogPosition};
 use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -44,7 +44,7 @@ fn outcomes_of(joined: &Joined) -> Vec<(RowRef, Option<RowRef>)> {
 }
 
 fn one<'a>(columns: &'a Columns) -> Vec<LogSegment<'a>> {
-    vec![LogSegment { place: Place::of(0, 1), columns }]
+    vec![LogSegment { place: LogPosition::of(0, 1), columns }]
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn the_last_of_equal_predictions_counts() {
     let second = testing::predictions(&[prediction("r", "k", 1), prediction("r", "k", 1)], false);
     // The segments are given against the log order, which the result follows all the same.
     let segments = [
-        LogSegment { place: Place::of(1, 1), columns: &second },
-        LogSegment { place: Place::of(0, 7), columns: &first },
+        LogSegment { place: LogPosition::of(1, 1), columns: &second },
+        LogSegment { place: LogPosition::of(0, 7), columns: &first },
     ];
     let joined = join(&segments, &[]).unwrap();
     assert_eq!(joined.releases, ["r", "s"]);
@@ -99,7 +99,7 @@ fn a_later_observation_corrects_an_earlier_one() {
 fn the_lane_and_the_sequence_decide_ties() {
     let predictions = testing::predictions(&[prediction("r", "a", 1)], true);
     let columns = testing::outcomes(&[outcome("a", None, 5)], true);
-    let place = |lane, seq| LogSegment { place: Place::of(lane, seq), columns: &columns };
+    let place = |lane, seq| LogSegment { place: LogPosition::of(lane, seq), columns: &columns };
     let winner =
         |segments: &[LogSegment<'_>]| join(&one(&predictions), segments).unwrap().pairs[0].outcome.unwrap();
     assert_eq!(winner(&[place(0, 2), place(0, 10)]), at(1, 0));
@@ -280,9 +280,9 @@ proptest! {
         let left: Vec<Columns> = predictions.iter().map(|(_, rows)| testing::predictions(rows, coded)).collect();
         let right: Vec<Columns> = outcomes.iter().map(|(_, rows)| testing::outcomes(rows, !coded)).collect();
         let left_log: Vec<LogSegment<'_>> = left.iter().zip(&predictions).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { place: Place::of(*lane, 100 - at as u64), columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: LogPosition::of(*lane, 100 - at as u64), columns }).collect();
         let right_log: Vec<LogSegment<'_>> = right.iter().zip(&outcomes).enumerate()
-            .map(|(at, (columns, (lane, _)))| LogSegment { place: Place::of(*lane, 100 - at as u64), columns }).collect();
+            .map(|(at, (columns, (lane, _)))| LogSegment { place: LogPosition::of(*lane, 100 - at as u64), columns }).collect();
         let joined = join(&left_log, &right_log).unwrap();
         let found: Vec<_> = joined.pairs.iter()
             .map(|pair| (pair.prediction, joined.releases[pair.release as usize].as_str(), pair.outcome))

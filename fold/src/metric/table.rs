@@ -88,7 +88,7 @@ pub static METRICS: &[Metric] = &[
     number("mcc", |row| row.binary()?.confusion.mcc())
         .within(Method::Bootstrap)
         .ranked(Direction::Max, Merge::Confusion(Confusion::mcc)),
-    count("unjudged", |row| Some(row.release?.unjudged())),
+    count("unlabelled", |row| Some(row.release?.unlabelled())),
     count("tp", |row| Some(row.binary()?.confusion.tp)),
     count("fp", |row| Some(row.binary()?.confusion.fp)),
     count("tn", |row| Some(row.binary()?.confusion.tn)),

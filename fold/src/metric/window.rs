@@ -133,7 +133,7 @@ impl Windowed {
 mod tests {
     use std::collections::BTreeMap;
 
-    use event::{Costs, Definition, Task, lane::Place};
+    use event::{Costs, Definition, Task, lane::LogPosition};
 
     use super::*;
     use crate::{
@@ -163,7 +163,7 @@ mod tests {
             costs: Costs::parse("tp=2,fp=1,fn=4").ok(),
             ..Definition::of(Task::Binary { positive_label: "late".into() })
         };
-        let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+        let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
         let by = BTreeMap::from([("v1".to_owned(), definition)]);
         evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap()
     }
@@ -212,7 +212,7 @@ mod tests {
                 numbered().map(|(key, (_, label))| Outcome { key, label: Some(label), ..Outcome::default() });
             let predictions = testing::predictions(&predictions.collect::<Vec<_>>(), true);
             let outcomes = testing::outcomes(&outcomes.collect::<Vec<_>>(), true);
-            let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+            let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
             let by = BTreeMap::from([("v1".to_owned(), Definition::of(Task::Multiclass))]);
             evaluate(&segment(&predictions), &segment(&outcomes), &by).unwrap().releases.remove("v1").unwrap()
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use event::{
     Columns, Kind,
     fields::TAG_PREFIX,
-    lane::{Breakdown, By, Place},
+    lane::{Breakdown, By, LogPosition},
 };
 
 use super::{
@@ -212,7 +212,7 @@ fn outcomes(columns: &Columns, rollup: &mut Rollup) -> Result<()> {
     Ok(())
 }
 
-fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
+fn metrics(place: LogPosition, columns: &Columns, delta: &mut Delta) -> Result<()> {
     let names = required_texts(columns, "name")?.codes();
     let times = required_times(columns, "measured_at")?;
     let values = measured(columns, "value")?;

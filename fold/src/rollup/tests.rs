@@ -1,4 +1,4 @@
-use event::{Columns, lane::Place};
+use event::{Columns, lane::LogPosition};
 
 use super::*;
 
@@ -9,10 +9,10 @@ mod properties;
 mod states;
 
 fn folded(kind: Kind, columns: &Columns) -> Delta {
-    folded_at(Place::of(0, 1), kind, columns)
+    folded_at(LogPosition::of(0, 1), kind, columns)
 }
 
-fn folded_at(place: Place, kind: Kind, columns: &Columns) -> Delta {
+fn folded_at(place: LogPosition, kind: Kind, columns: &Columns) -> Delta {
     Delta::of(kind, LogSegment { place, columns }).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn fold_ignores_unwanted_columns() {
         for folding in [Folding::Rollup, Folding::Features] {
             let fold = |columns: Vec<Column>| {
                 let columns = testing::columns(columns);
-                Delta::folded(folding, kind, LogSegment { place: Place::of(0, 1), columns: &columns })
+                Delta::folded(folding, kind, LogSegment { place: LogPosition::of(0, 1), columns: &columns })
                     .unwrap()
             };
             let wanted = all.iter().filter(|column| folding.wants(kind, &column.name)).cloned().collect();

@@ -1,9 +1,9 @@
 //! Small texts: tokens, ranges of addresses, times, names, ids, read versions, and the words of queries.
 
 use access::{Network, Token};
-use event::{Costs, Day, Id, Period, Share, Split, Timestamp, Zone, id::check_name};
+use event::{Costs, Day, Dimension, Id, Period, Share, Timestamp, Zone, id::check_name};
 use log::read_version::ReadVersion;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 
 use super::texts;
 use crate::{Target, house::TOKEN};
@@ -41,28 +41,28 @@ pub(super) const TARGET: Target = Target {
 };
 
 /// Which word of a query the text is.
-const SLOTS: [fn(&str) -> Words<'_>; 17] = [
-    |text| Words { from: text, to: text, ..Words::default() },
-    |text| Words { columns: Some(text), ..july() },
-    |text| Words { release: Some(text), ..july() },
-    |text| Words { tag: Some(text), ..july() },
-    |text| Words { key: Some(text), ..july() },
-    |text| Words { limit: Some(text), ..july() },
-    |text| Words { sample: Some(text), ..july() },
-    |text| Words { order: Some(text), ..july() },
-    |text| Words { by: Some(text), bins: Some("0,1,2"), ..july() },
-    |text| Words { by: Some("feature.x"), bins: Some(text), ..july() },
-    |text| Words { time_zone: Some(text), ..july() },
-    |text| Words { as_of: Some(text), ..july() },
-    |text| Words { read_version: Some(text), ..july() },
-    |text| Words { threshold: Some(text), zero_division: Some(text), ..july() },
-    |text| Words { costs: Some(text), period: Some("week"), ..july() },
-    |text| Words { change: Some(text), ..july() },
-    |text| Words { reference: Some(text), against: Some(text), ..july() },
+const SLOTS: [fn(&str) -> Params<'_>; 17] = [
+    |text| Params { from: text, to: text, ..Params::default() },
+    |text| Params { columns: Some(text), ..july() },
+    |text| Params { release: Some(text), ..july() },
+    |text| Params { tag: Some(text), ..july() },
+    |text| Params { key: Some(text), ..july() },
+    |text| Params { limit: Some(text), ..july() },
+    |text| Params { sample: Some(text), ..july() },
+    |text| Params { order: Some(text), ..july() },
+    |text| Params { by: Some(text), bins: Some("0,1,2"), ..july() },
+    |text| Params { by: Some("feature.x"), bins: Some(text), ..july() },
+    |text| Params { time_zone: Some(text), ..july() },
+    |text| Params { as_of: Some(text), ..july() },
+    |text| Params { read_version: Some(text), ..july() },
+    |text| Params { threshold: Some(text), zero_division: Some(text), ..july() },
+    |text| Params { costs: Some(text), period: Some("week"), ..july() },
+    |text| Params { change: Some(text), ..july() },
+    |text| Params { reference: Some(text), against: Some(text), ..july() },
 ];
 
-fn july() -> Words<'static> {
-    Words { from: "2026-07-01", to: "2026-07-31", ..Words::default() }
+fn july() -> Params<'static> {
+    Params { from: "2026-07-01", to: "2026-07-31", ..Params::default() }
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -111,12 +111,13 @@ fn take(input: &[u8]) -> bool {
     is_good |= read_again(Timestamp::parse(text).ok(), |at| Timestamp::parse(&at.to_string()).ok());
     is_good |=
         read_again(text.parse::<ReadVersion>().ok(), |read_version| read_version.to_string().parse().ok());
-    is_good |=
-        read_again(Split::parse_all(text).ok(), |splits| Split::parse_all(&Split::text_of(splits)).ok());
+    is_good |= read_again(Dimension::parse_all(text).ok(), |dimensions| {
+        Dimension::parse_all(&Dimension::text_of(dimensions)).ok()
+    });
     is_good |= Zone::parse(text).is_ok() | Period::parse(text).is_ok() | Costs::parse(text).is_ok();
     is_good |= Id::parse(text).is_ok() | text.parse::<Share>().is_ok() | check_name(text).is_ok();
-    let (verbs, choice) = (What::all().count(), usize::from(*choice));
-    let what = What::all().nth(choice % verbs).expect("it is below their number");
+    let (verbs, choice) = (Dataset::all().count(), usize::from(*choice));
+    let what = Dataset::all().nth(choice % verbs).expect("it is below their number");
     is_good |= Request::parse(what, &SLOTS[choice / verbs % SLOTS.len()](text)).is_ok();
     is_good
 }

@@ -6,7 +6,7 @@ use event::{Column, Columns, Day, Result, Timestamp, Values};
 use log::{batch::BatchId, key, segment_item::Segment};
 use table::{Query, Table};
 
-use super::{claim::Claim, place::Dealt};
+use super::{idempotency::IdempotencyRecord, place::Dealt};
 
 /// Number of segments of a log that are searched for the earlier batch.
 const MAX_SEGMENTS: usize = 200;
@@ -14,20 +14,20 @@ const MAX_SEGMENTS: usize = 200;
 /// Maximum characters of a text that are shown.
 const SHOWN_CHARS: usize = 40;
 
-/// Describes the difference between the batch of a claim and the present one.
+/// Describes the difference between the batch of a record and the present one.
 ///
 /// # Errors
 /// Errors of the table.
 pub(super) async fn difference(
     table: &dyn Table,
-    claim: &Claim,
+    record: &IdempotencyRecord,
     batch: BatchId,
     dealt: &[Dealt],
 ) -> Result<String> {
     let rows: usize = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
-    let when = claim.claimed_at;
-    if claim.rows != rows {
-        return Ok(format!("{} at {when}, now {}", events(claim.rows), events(rows)));
+    let when = record.claimed_at;
+    if record.rows != rows {
+        return Ok(format!("{} at {when}, now {}", events(record.rows), events(rows)));
     }
     let days = |days: Vec<Day>| match days.as_slice() {
         [] => "no day".to_owned(),
@@ -35,13 +35,13 @@ pub(super) async fn difference(
         [first, .., last] => format!("{} days from {first} to {last}", days.len()),
     };
     let unique = |days: BTreeSet<Day>| days.into_iter().collect::<Vec<_>>();
-    let before = unique(claim.after.keys().map(|log| log.day).collect());
+    let before = unique(record.after.keys().map(|log| log.day).collect());
     let now = unique(dealt.iter().map(|dealt| dealt.log.day).collect());
     if before != now {
         return Ok(format!("those used at {when} belong to {}, these to {}", days(before), days(now)));
     }
     for Dealt { log, part, .. } in dealt {
-        let stored = stored(table, log, claim.after(log), batch, part.columns.rows).await?;
+        let stored = stored(table, log, record.after(log), batch, part.columns.rows).await?;
         if stored.rows != part.columns.rows {
             continue;
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::{Error, ErrorKind, Result};
-use log::{batch::BatchId, handover::Handover, key::LogId};
+use log::{batch::BatchId, key::LogId, segment_cache::SegmentCache};
 use meter::InFlight;
 use table::Table;
 use tokio::{
@@ -45,7 +45,7 @@ const LINGER_WITHIN: Duration = Duration::from_millis(20);
 pub(super) struct Log {
     reader: LogReader,
     erased: Arc<Erased>,
-    handover: Handover,
+    segment_cache: SegmentCache,
     times: Times,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Waiting {
 impl Log {
     pub(super) fn new(
         id: LogId,
-        (table, erased, handover): (Arc<dyn Table>, Arc<Erased>, Handover),
+        (table, erased, segment_cache): (Arc<dyn Table>, Arc<Erased>, SegmentCache),
         times: Times,
         budget: Budget,
         meters: Arc<Meters>,
@@ -77,7 +77,7 @@ impl Log {
         Self {
             reader: LogReader::new(id, table, budget),
             erased,
-            handover,
+            segment_cache,
             meters,
             times,
             waiting: StdMutex::default(),
@@ -292,7 +292,7 @@ impl Log {
         // Segments that may have been written without an answer are read.
         for (Packed { segment, columns }, known_later) in segments[..written].iter().zip(known_later) {
             if let Some(columns) = columns {
-                self.handover.give(segment, columns, erased);
+                self.segment_cache.give(segment, columns, erased);
             }
             state.note(segment);
             self.meters.appended(segment);

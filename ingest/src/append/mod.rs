@@ -5,13 +5,13 @@
 //! (`log`), so it knows whether any writer has stored the batch already.
 //!
 //! The name of a batch decides how far back a writer must look:
-//! - A batch with an idempotency key is **claimed** first (`claim`): a marker under the key holds the digest
+//! - A batch with an idempotency key is **claimed** first (`record`): a marker under the key holds the digest
 //!   of its events and for each log a segment that surely stands before any of its own. So a repeat, days
 //!   later and from anywhere, looks at the right place, and other events under the same key are refused.
 //! - A batch without a key is known by its digest, and is the same one only for as long as a client may be
 //!   trying again: as what was appended to the log within the last [`crate::limits::REPEAT_SECONDS`], by
 //!   the log's own times (`look`). That costs no write besides the segment that it shares with others.
-//! - Outcomes without a date go to the logs of the day on which their batch came: that of its claim. So such a batch is always
+//! - Outcomes without a date go to the logs of the day on which their batch came: that of its record. So such a batch is always
 //!   claimed, and one without a key is by its digest.
 //! - Decided outcomes are known by their decision, which says where to look ([`Appender::append_decided`]).
 //! - A chunk of a file is known by its bytes, and each of its rows by its index, for good (`chunk`).
@@ -20,17 +20,17 @@
 //! one of two clocks says when they were appended (`times`).
 
 mod chunk;
-mod claim;
-mod claimed;
 mod decided;
 mod differ;
 mod group_commit;
+mod idempotency;
 mod identity;
 mod look;
 mod meters;
 mod pack;
 mod place;
 mod recent;
+mod recorded;
 mod times;
 
 use std::{
@@ -42,7 +42,8 @@ use std::{
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{
-    appending::Appending, audit::current, batch::BatchId, content, handover::Handover, key::LogId, vintage,
+    appending::Appending, audit::current, batch::BatchId, content, key::LogId, segment_cache::SegmentCache,
+    vintage,
 };
 use table::Table;
 use tokio::time::Instant;
@@ -153,7 +154,7 @@ pub struct Appender {
     times: Times,
     places: Places,
     pub(crate) erased: Arc<Erased>,
-    handover: Handover,
+    segment_cache: SegmentCache,
     logs: Mutex<Logs>,
     most_logs: usize,
     budget: Budget,
@@ -211,7 +212,7 @@ impl Appender {
             times,
             places,
             erased,
-            handover: Handover::default(),
+            segment_cache: SegmentCache::default(),
             logs: Mutex::default(),
             most_logs: MAX_KNOWN_LOGS,
             budget: Budget::default(),
@@ -227,8 +228,8 @@ impl Appender {
     }
 
     /// Hands over what it has put.
-    pub fn handing_over(self, handover: Handover) -> Self {
-        Self { handover, ..self }
+    pub fn caching_segments(self, segment_cache: SegmentCache) -> Self {
+        Self { segment_cache, ..self }
     }
 
     /// Appends a batch under an idempotency key; without one the digest of its events is its name for some
@@ -256,8 +257,8 @@ impl Appender {
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let is_stored_always = idempotency_key.is_none() && remember == Remember::Never;
         let Appended { rows: appended, known_later } = match idempotency_key {
-            Some(key) => self.claimed(job, key, parts).await?,
-            None if unmatched > 0 && !is_stored_always => self.claimed(job, &name, parts).await?,
+            Some(key) => self.recorded(job, key, parts).await?,
+            None if unmatched > 0 && !is_stored_always => self.recorded(job, &name, parts).await?,
             None => self.unclaimed(job, parts).await?,
         };
         let replayed = appended == 0;
@@ -399,7 +400,7 @@ impl Appender {
             logs.swept = Some(Instant::now());
         }
         let new = || {
-            let of = (Arc::clone(&self.table), Arc::clone(&self.erased), self.handover.clone());
+            let of = (Arc::clone(&self.table), Arc::clone(&self.erased), self.segment_cache.clone());
             let (times, budget, meters) = (self.times.clone(), self.budget.clone(), Arc::clone(&self.meters));
             Arc::new(Log::new(id.clone(), of, times, budget, meters))
         };

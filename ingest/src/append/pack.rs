@@ -28,7 +28,7 @@ const MAX_KEPT_BYTES: usize = 16 << 20;
 /// Part of a log that may have a batch already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Behind this segment: so says its claim.
+    /// Behind this segment: so says its record.
     Behind(u64),
     /// Anywhere, but only what was appended lately is the same batch: it has no key.
     Lately,

@@ -14,7 +14,7 @@ use log::{scan, segment_item::Segment};
 use table::{Call, Layer, sqlite::SqliteTable};
 
 use super::{
-    claim::{Claim, Claims},
+    idempotency::{IdempotencyRecord, IdempotencyRecords},
     *,
 };
 use crate::{json::read_ndjson, limits::REPEAT_SECONDS};

@@ -29,8 +29,8 @@ use self::{
     times::TimeReader,
 };
 use crate::{
+    admission::Memory,
     batch::Refused,
-    gate::Memory,
     limits::{MAX_BATCH_BYTES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS},
 };
 

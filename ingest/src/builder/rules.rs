@@ -7,7 +7,7 @@ use event::{
     Day, Id, Task,
     fields::{AppliesTo, Rule, plain_label},
     id::check_name,
-    surrogate::{SURROGATE_PREFIX, is_surrogate},
+    pseudonym::{PSEUDONYM_PREFIX, is_pseudonym},
 };
 
 use super::row::Scalar;
@@ -44,7 +44,7 @@ pub(crate) fn no_text(rule: Rule, value: &Scalar<'_>) -> String {
 #[inline]
 pub(crate) fn check(rule: Rule, text: &str) -> Result<(), String> {
     match rule {
-        Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES && !is_surrogate(text) => Ok(()),
+        Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES && !is_pseudonym(text) => Ok(()),
         _ => check_slowly(rule, text),
     }
 }
@@ -58,8 +58,8 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
         });
     }
     match rule {
-        Rule::Key if is_surrogate(text) => {
-            Err(format!("begins with `{SURROGATE_PREFIX}`, as only what stands for erased keys does"))
+        Rule::Key if is_pseudonym(text) => {
+            Err(format!("begins with `{PSEUDONYM_PREFIX}`, as only what stands for erased keys does"))
         }
         Rule::Name => check_name(text).map_err(|error| error.to_string()),
         Rule::Action if Action::from_name(text).is_none() => {

@@ -27,9 +27,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use event::{Kind, Timestamp};
 
 use crate::{
+    admission::Memory,
     batch::{Batch, Refused},
     builder::{Reading, Room, names::Names},
-    gate::Memory,
     limits::MAX_BODY_BYTES,
 };
 

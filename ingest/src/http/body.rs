@@ -22,9 +22,9 @@ use web::Problem;
 
 use super::busy;
 use crate::{
+    admission::{Pass, Size},
     batch::{Batch, Refused},
     format::{BodyReader, Encoding, Format},
-    gate::{Pass, Size},
     limits::MAX_BODY_BYTES,
     service::Ingest,
 };
@@ -142,7 +142,7 @@ impl Form {
     }
 }
 
-/// Reads a whole body of at most `most` bytes that is no batch of events, through the gate as appends are. A large one is
+/// Reads a whole body of at most `most` bytes that is no batch of events, through the admission as appends are. A large one is
 /// returned with its pass: it has a slot until it gives that back, and its bytes count until it ends. A small one is read, and
 /// needs none any more.
 ///
@@ -165,7 +165,7 @@ pub async fn read_whole(
         Some(upper) if upper <= SMALL_BODY_BYTES => Size::Small,
         _ => Size::Large,
     };
-    let mut pass = ingest.gate().enter(workspace, size).map_err(busy)?;
+    let mut pass = ingest.admission().enter(workspace, size).map_err(busy)?;
     let frames = Frames { body, until: Instant::now() + within, within };
     let mut coming = Coming { frames, pass: &mut pass, patience: PATIENCE };
     let mut whole = Vec::new();

@@ -17,14 +17,14 @@ use log::{
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Asker, Demand, InPath, Problem, RequestContext, Routes};
+use web::{InPath, Problem, RequestContext, Requester, RequiredPermission, Routes};
 
 pub use self::body::read_whole;
 use self::meters::Meters;
 use crate::{
+    admission::Busy,
     append::{Receipt, Remember},
     batch::Refused,
-    gate::Busy,
     quota::{Amounts, Charge, UsedUp},
     service::{Ingest, SubmitError},
 };
@@ -62,12 +62,12 @@ pub fn operations() -> Routes<Arc<Ingest>> {
     // Examples of the document register their release first, so releases come first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
         let meters = Arc::new(Meters::new(kind));
-        let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
+        let demand = RequiredPermission::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
         routes = routes.add(api::append(kind), demand, move |ingest, InPath(workspace), request| {
             append((kind, meters), ingest, workspace, request)
         });
     }
-    let maintain = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
+    let maintain = || RequiredPermission::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
     let changes = rematching::routes(reviews::routes(Routes::new()))
         .add(approvals::operation(), maintain(), approvals::approve)
         .add(baselines::set_operation(), maintain(), baselines::set)
@@ -171,7 +171,7 @@ async fn store(
     context.batch.clone_from(&idempotency_key);
     let charge = charge(&ingest, workspace.id(), &head.extensions).await?;
     ingest.quotas.take(&charge, Amounts { requests: 1, ..Amounts::default() }).await?;
-    let mut pass = match ingest.gate().enter(workspace.id(), form.size()) {
+    let mut pass = match ingest.admission().enter(workspace.id(), form.size()) {
         Ok(pass) => pass,
         Err(reason) => return Ok(turned_away(reason)),
     };
@@ -211,13 +211,13 @@ async fn store(
 
 /// Returns the author of a batch: the caller, with the source that the request names, and the time at which the events were
 /// known if an administrator states it.
-fn author(headers: &HeaderMap, asker: Option<&Asker>) -> Result<Arc<Author>, Problem> {
+fn author(headers: &HeaderMap, requester: Option<&Requester>) -> Result<Arc<Author>, Problem> {
     let mut author = current();
     if let Some(source) = once(headers, &ALMANAC_SOURCE)? {
         author = Arc::new(Author::clone(&author).from_source(source)?);
     }
     if let Some(known_at) = once(headers, &ALMANAC_KNOWN_AT)? {
-        if !asker.is_none_or(Asker::may_administer) {
+        if !requester.is_none_or(Requester::may_administer) {
             let detail = "when events were known is stated by administrators of the workspace: leave out Almanac-Known-At";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
@@ -252,9 +252,10 @@ fn remember(headers: &HeaderMap) -> Result<Remember, Refused> {
 
 /// Returns the quotas that a request counts against. Tokens tell callers apart; else their names or addresses do.
 async fn charge(ingest: &Ingest, workspace: &Id, extensions: &Extensions) -> Result<Charge, Error> {
-    let asker = extensions.get::<Asker>();
-    let known = asker.and_then(|asker| asker.token.as_ref().or(asker.principal.as_ref())).cloned();
-    let address = || asker.and_then(|asker| Some(asker.address?.to_string().into()));
+    let requester = extensions.get::<Requester>();
+    let known =
+        requester.and_then(|requester| requester.token.as_ref().or(requester.principal.as_ref())).cloned();
+    let address = || requester.and_then(|requester| Some(requester.address?.to_string().into()));
     let caller = known.or_else(address).unwrap_or_default();
     ingest.quotas.charge(workspace, extensions.get::<Arc<TokenQuota>>().map(Arc::as_ref), caller).await
 }

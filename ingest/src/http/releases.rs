@@ -13,7 +13,7 @@ use event::{Error, Task};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    Asker, InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -54,7 +54,7 @@ struct Said {
     threshold: Option<f64>,
     costs: Option<String>,
     interval_level: Option<f64>,
-    splits: Option<Vec<String>>,
+    dimensions: Option<Vec<String>>,
     custom_metrics: Option<BTreeMap<String, Option<String>>>,
     from: Option<String>,
     note: Option<String>,
@@ -131,7 +131,7 @@ pub(super) fn define_operation() -> Operation {
     .property("threshold", ObjectBuilder::new().schema_type(Type::Number))
     .property("costs", schema::string())
     .property("interval_level", ObjectBuilder::new().schema_type(Type::Number))
-    .property("splits", schema::array(schema::string()))
+    .property("dimensions", schema::array(schema::string()))
     .property("custom_metrics", schema::map(None, schema::string()));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(Action::Define, "define")
@@ -197,14 +197,14 @@ pub(super) async fn create(
 
 pub(super) async fn promote(
     State(ingest): State<Arc<Ingest>>,
-    asker: Asker,
+    requester: Requester,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
     let new: Promotion = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
-    let is_by_admin = asker.may_administer();
+    let is_by_admin = requester.may_administer();
     let overridden = new.overridden.as_deref().map(|reason| Override { reason, is_by_admin });
     let note = new.note.as_deref();
     let change = ingest.promote_despite(&workspace, &new.release, &new.environment, note, overridden).await?;
@@ -241,7 +241,7 @@ pub(super) async fn define(
         threshold,
         costs,
         interval_level,
-        splits,
+        dimensions,
         custom_metrics,
         note,
         ..
@@ -252,7 +252,7 @@ pub(super) async fn define(
         threshold,
         costs,
         interval_level,
-        splits,
+        dimensions,
         custom_metrics,
         from,
         note,

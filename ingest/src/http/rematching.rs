@@ -11,7 +11,9 @@ use axum::{
 use event::{Kind, MAX_WINDOW_DAYS, Right, Timestamp, fields::MAX_KEY_BYTES};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use web::{Demand, InPath, Operation, Problem, Routes, Whole, answer, content, json_object, schema};
+use web::{
+    InPath, Operation, Problem, RequiredPermission, Routes, Whole, answer, content, json_object, schema,
+};
 
 use super::api::JSON;
 use crate::{
@@ -21,7 +23,7 @@ use crate::{
 
 /// The routes.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
-    routes.add(operation(), Demand::workspace(Right::Append).of_kinds(&[Kind::Outcomes]), rematch)
+    routes.add(operation(), RequiredPermission::workspace(Right::Append).of_kinds(&[Kind::Outcomes]), rematch)
 }
 
 #[derive(Deserialize)]

@@ -19,19 +19,19 @@ use event::{Error, Kind, Right};
 use log::{audit::current, key::ReviewItemId};
 use serde::Deserialize;
 use serde_json::json;
-use web::{Demand, InPath, Problem, Routes, Whole, json_object};
+use web::{InPath, Problem, RequiredPermission, Routes, Whole, json_object};
 
 use super::charge;
 use crate::{quota::Amounts, service::Ingest};
 
 /// The routes of reviewers.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
-    let demand = || Demand::workspace(Right::Review).of_kinds(&[Kind::Outcomes, Kind::Metrics]);
+    let demand = || RequiredPermission::workspace(Right::Review).of_kinds(&[Kind::Outcomes, Kind::Metrics]);
     let routes = routes
-        .add(delete_review(), Demand::workspace(Right::Maintain), delete)
+        .add(delete_review(), RequiredPermission::workspace(Right::Maintain), delete)
         .add(next_review_item(), demand(), next)
         .add(answer_review_item(), demand(), give)
-        .add(judge_operation(), Demand::nothing(), judge);
+        .add(judge_operation(), RequiredPermission::nothing(), judge);
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 

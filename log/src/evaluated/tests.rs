@@ -26,12 +26,12 @@ fn heads_are_read_as_they_are_written() {
     let workspace = Id::parse(WORKSPACE).unwrap();
     let key = key::evaluation(&workspace, 1, "2013-06-01".parse().unwrap());
     let generation = Generation { ver: 7, digest: 0xab };
-    let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place, splits: None };
+    let head = |rows, place| Head { ver: 7, applied: applied(3), rows, place, slices: None };
     let heads = [
         head(Some(12), States::Here("{}".to_owned())),
         head(None, States::Here("{}".to_owned())),
         head(Some(12), States::Parts { generation, count: 2 }),
-        Head { splits: Some((generation, 3)), ..head(Some(12), States::Here("{}".to_owned())) },
+        Head { slices: Some((generation, 3)), ..head(Some(12), States::Here("{}".to_owned())) },
     ];
     for head in &heads {
         let item = head.to_item(key.clone());
@@ -58,7 +58,7 @@ async fn overtaken_evaluation_is_refused_and_stale_parts_removed() {
         applied: applied(seq),
         rows: Some(seq),
         states: states.iter().map(|state| (*state).to_owned()).collect(),
-        splits: Vec::new(),
+        slices: Vec::new(),
     };
     let none = head(&table, at).await.unwrap();
     assert_eq!((&none, load(&table, at).await.unwrap()), (&Head::none(), None));
@@ -73,7 +73,7 @@ async fn overtaken_evaluation_is_refused_and_stale_parts_removed() {
     assert_eq!(query_all(&table, Query::table(parts)).await.unwrap(), []);
 }
 
-/// The rows of splits stand apart from the evaluation of a day, and are deleted when the next evaluation has none.
+/// The slices stand apart from the evaluation of a day, and are deleted when the next evaluation has none.
 #[tokio::test]
 async fn split_rows_are_read_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,13 +81,13 @@ async fn split_rows_are_read_only_on_request() {
     let workspace = Id::parse(WORKSPACE).unwrap();
     let at = At { workspace: &workspace, version: 1, day: "2013-06-01".parse().unwrap() };
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let write = async |states: &[&str], splits: &[&str]| {
-        let content = Content { states: texts(states), splits: texts(splits), ..Content::default() };
+    let write = async |states: &[&str], slices: &[&str]| {
+        let content = Content { states: texts(states), slices: texts(slices), ..Content::default() };
         let before = head(&table, at).await.unwrap();
         super::write(&table, at, &before, content, OfGone::Refused).await.unwrap();
     };
     let apart = async || {
-        let range = key::all_splits(&workspace, 1);
+        let range = key::all_slices(&workspace, 1);
         query_all(&table, Query::table(range)).await.unwrap()
     };
     for states in [&["a", "b"][..], &["a"]] {

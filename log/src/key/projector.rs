@@ -66,38 +66,38 @@ pub fn evaluation_items(workspace: &Id, version: u32, day: Day) -> KeyRange {
     KeyRange { from: evaluation(workspace, version, day).sk, ..evaluation_parts(workspace, version, day) }
 }
 
-/// Part of the rows of splits of the evaluation of a day. They stand apart, so that a read of a window is without them.
-pub fn split_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
-    Key::new(rollup_partition(workspace, version), format!("split#{day}/{generation}/{part:05}"))
+/// Part of the slices of the evaluation of a day. They stand apart, so that a read of a window is without them.
+pub fn slice_part(workspace: &Id, version: u32, day: Day, generation: Generation, part: u32) -> Key {
+    Key::new(rollup_partition(workspace, version), format!("slice#{day}/{generation}/{part:05}"))
 }
 
-/// The rows of splits from day `from` to day `to`, of any generation.
-pub fn splits_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
+/// The slices from day `from` to day `to`, of any generation.
+pub fn slices_between(workspace: &Id, version: u32, from: Day, to: Day) -> KeyRange {
     KeyRange {
         pk: rollup_partition(workspace, version),
-        from: format!("split#{from}/"),
-        to: format!("split#{to}/{END}"),
+        from: format!("slice#{from}/"),
+        to: format!("slice#{to}/{END}"),
     }
 }
 
-/// All rows of splits.
-pub fn all_splits(workspace: &Id, version: u32) -> KeyRange {
-    KeyRange::prefix(rollup_partition(workspace, version), "split#")
+/// All slices.
+pub fn all_slices(workspace: &Id, version: u32) -> KeyRange {
+    KeyRange::prefix(rollup_partition(workspace, version), "slice#")
 }
 
-/// Parses the day, the generation and the number of a part of the rows of splits. `None`, when the key is another one.
-pub fn parse_split(key: &Key) -> Option<(Day, Generation, u32)> {
-    let mut parts = key.sk.strip_prefix("split#")?.split('/');
+/// Parses the day, the generation and the number of a part of the slices. `None`, when the key is another one.
+pub fn parse_slice(key: &Key) -> Option<(Day, Generation, u32)> {
+    let mut parts = key.sk.strip_prefix("slice#")?.split('/');
     let day = parts.next()?.parse().ok()?;
     let (generation, part) = (Generation::parse(parts.next()?)?, parts.next()?);
     (part.len() == 5 && parts.next().is_none()).then_some((day, generation, part.parse().ok()?))
 }
 
-/// Parses the generation of a part of an evaluation, or of its rows of splits. `None`, when the key is another one.
+/// Parses the generation of a part of an evaluation, or of its slices. `None`, when the key is another one.
 pub fn generation_of(key: &Key) -> Option<Generation> {
     match parse_projection(key) {
         Ok((_, Projection::EvaluationPart(generation, _))) => Some(generation),
-        _ => parse_split(key).map(|(_, generation, _)| generation),
+        _ => parse_slice(key).map(|(_, generation, _)| generation),
     }
 }
 

@@ -128,21 +128,21 @@ fn keys_are_erased_in_it() {
     let segments = singles(6);
     let item = merge(&segments).unwrap();
     let key = segments[3].unpack(|_| true).unwrap().column("key").unwrap().text(0).unwrap().to_owned();
-    let surrogates = Surrogates::from([(key, "gone".to_owned())]);
+    let pseudonyms = Pseudonyms::from([(key, "gone".to_owned())]);
     for (counted, rows) in [(0, 1), (3, 1), (4, 0)] {
-        let erased = erase(item.clone(), (&surrogates, false), counted).unwrap().unwrap();
+        let erased = erase(item.clone(), (&pseudonyms, false), counted).unwrap().unwrap();
         assert_eq!(erased.rows, rows);
         let Write::Put(again, condition) = erased.write else { panic!("{:?}", erased.write) };
         let is = Condition::Equals(FROM, 1.into());
         assert_eq!(condition, Condition::All(vec![is, Condition::Without(VER)]));
         assert_eq!(again.int(VER).unwrap(), 1);
         let split = split(&again).unwrap();
-        let expected = erased::erase(&segments[3], &surrogates, false).unwrap().unwrap().0;
+        let expected = erased::erase(&segments[3], &pseudonyms, false).unwrap().unwrap().0;
         let bare = |segment: &Segment| Segment { data: Vec::new(), ..segment.clone() };
         assert_eq!(bare(&split[3]), bare(&expected));
         assert_eq!(split[3].unpack(|_| true).unwrap(), expected.unpack(|_| true).unwrap());
         assert_eq!(split[2], segments[2]);
-        assert!(erase(again, (&surrogates, false), 0).unwrap().is_none());
+        assert!(erase(again, (&pseudonyms, false), 0).unwrap().is_none());
     }
 }
 

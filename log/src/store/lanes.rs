@@ -18,7 +18,7 @@ use event::{
 };
 use table::{Cursor, Direction, Item, Key, KeyRange, Page, Query, Scan, engine::Whole};
 
-use super::{Store, apart::next_to};
+use super::{Store, merged_view::next_to};
 use crate::{
     key::{self, LogId},
     merged::{self, FROM},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use event::{Day, Error, Id, Result, Timestamp};
 use log::{
     compacted::Compacted,
-    erased::Turn,
+    erased::ErasureEpoch,
     expired,
     key::{self, LogId},
     merged::QUIET,
@@ -74,11 +74,11 @@ pub async fn merge_window(
         Report { days: days.len(), before: held(table, workspace, &days).await?, ..Report::default() };
     let compactor = Compactor::default();
     loop {
-        let turn = turn(table, workspace).await?;
+        let epoch = epoch(table, workspace).await?;
         let (mut is_done, mut is_full) = (true, false);
         for (at, day) in days.iter().enumerate() {
             let mut done = Done::default();
-            is_done &= compactor.day(table, (workspace, turn), *day, &mut done).await?;
+            is_done &= compactor.day(table, (workspace, epoch), *day, &mut done).await?;
             let Done { merged, deleted, .. } = done;
             if merged > 0 || deleted > 0 {
                 Compacted { merged, deleted, ..Compacted::default() }.note(table, workspace).await?;
@@ -110,7 +110,7 @@ pub async fn plan_window(
     now: Timestamp,
     tell: impl Fn(Step),
 ) -> Result<Report> {
-    turn(table, workspace).await?;
+    epoch(table, workspace).await?;
     let days = days(table, workspace, window, now).await?;
     let before = held(table, workspace, &days).await?;
     let mut report = Report { days: days.len(), before, after: before, ..Report::default() };
@@ -148,14 +148,14 @@ async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// The turn in which something may be merged now.
-async fn turn(table: &dyn Table, workspace: &Id) -> Result<Turn> {
-    let turn = Turn::load(table, workspace).await?;
-    match turn.is_open || turn.is_rewriting {
+/// The epoch in which something may be merged now.
+async fn epoch(table: &dyn Table, workspace: &Id) -> Result<ErasureEpoch> {
+    let epoch = ErasureEpoch::load(table, workspace).await?;
+    match epoch.is_open || epoch.is_rewriting {
         true => Err(Error::unavailable(
             "keys are being erased in this workspace; nothing is merged until that is done",
         )),
-        false => Ok(turn),
+        false => Ok(epoch),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Segments of erased keys: finds the days that have some, and rewrites them with surrogates in the place of keys.
+//! Segments of erased keys: finds the days that have some, and rewrites them with pseudonyms in the place of keys.
 
 use std::mem::take;
 
 use catalog::{Catalog, Erasure, LeftOfErasure, MAX_UNREADABLE};
-use event::{Error, Kind, Result, lane::lane_of, surrogate::surrogate_of};
+use event::{Error, Kind, Result, lane::lane_of, pseudonym::pseudonym_of};
 use log::{
     key::{self, LogId},
     merged::{self, Erased},
@@ -81,7 +81,7 @@ fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Optio
     }
 }
 
-/// Reads all segments that may have keys of an erasure, notes the days that have some, and draws the surrogates.
+/// Reads all segments that may have keys of an erasure, notes the days that have some, and draws the pseudonyms.
 ///
 /// # Errors
 /// `TooLarge`, when a segment without the keys fits no item; those of the table.
@@ -112,7 +112,7 @@ pub(super) async fn look(table: &dyn Table, erasure: &mut Erasure) -> Result<()>
     }
     found.sort_unstable();
     found.dedup();
-    erasure.keys.iter_mut().for_each(|(key, surrogate)| *surrogate = surrogate_of(key, &found));
+    erasure.keys.iter_mut().for_each(|(key, pseudonym)| *pseudonym = pseudonym_of(key, &found));
     erasure.touched = erasure.left.iter().map(|left| left.day).collect();
     erasure.days = erasure.touched.len() as u64;
     Ok(())

@@ -6,7 +6,7 @@ use catalog::Definitions;
 use event::{Day, Error, Id, Result};
 use log::{
     active,
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated, expired,
     rollup_vintage::{self, RollupVintage},
     vintage::{self, Vintage},
@@ -15,7 +15,7 @@ use table::Table;
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Refused, Skipped, within},
+    dead_letters::{self, Refused, Skipped, within},
     evaluate::SKIPPED,
     vintages::{fold_of, folded},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// `Corrupt`, when one cannot be made again, since a segment cannot be read; those of the table. It may be called again.
 pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &BTreeSet<Day>) -> Result<()> {
     // Before any event is read.
-    let turn = Turn::load(table, workspace).await?;
+    let epoch = ErasureEpoch::load(table, workspace).await?;
     let definitions = Definitions::load(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
     for day in days {
@@ -37,12 +37,12 @@ pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &
             continue;
         };
         let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
-        let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
+        let skipped = dead_letters::skipped(table, version, &day, SKIPPED).await?;
         for (hours, vintage) in vintages {
             let made = made(table, &day, (&vintage, &definitions), &skipped).await?;
             if made != vintage {
                 // When it is refused, its day has expired meanwhile, or somebody else has done all this.
-                vintage::write_again(table, turn, (workspace, day.day, hours), &made).await?;
+                vintage::write_again(table, epoch, (workspace, day.day, hours), &made).await?;
             }
         }
     }
@@ -55,7 +55,7 @@ pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &
 /// As [`evaluations_again`].
 pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTreeSet<Day>) -> Result<()> {
     // Before any event is read.
-    let turn = Turn::load(table, workspace).await?;
+    let epoch = ErasureEpoch::load(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
     for day in days {
         if expired::load(table, workspace, *day).await?.is_some() {
@@ -66,7 +66,7 @@ pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTre
             continue;
         };
         let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
-        let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
+        let skipped = dead_letters::skipped(table, version, &day, Refused::ALL).await?;
         // As it was, and as it is made again.
         let mut before: Option<(RollupVintage, RollupVintage)> = None;
         for vintage in vintages.values_mut() {
@@ -77,7 +77,7 @@ pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTre
             before = Some((std::mem::replace(vintage, made.clone()), made));
         }
         // When it is refused, its day has expired meanwhile, or somebody else has done all this.
-        rollup_vintage::write_again(table, turn, (workspace, day.day), &vintages).await?;
+        rollup_vintage::write_again(table, epoch, (workspace, day.day), &vintages).await?;
     }
     Ok(())
 }

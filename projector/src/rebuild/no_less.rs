@@ -7,7 +7,7 @@ use log::{active, projection::Applied, scan};
 
 use super::Rebuild;
 use crate::{
-    dlq::{DeadLetter, Refused},
+    dead_letters::{DeadLetter, Refused},
     sweep::{Covered, applied},
 };
 

@@ -10,7 +10,7 @@ use evaluate::latest::{Answer, Looking, question};
 use event::{Columns, Day, Error, ErrorKind, Id, Result, Timestamp, Window};
 use fold::latest::Asked;
 use log::{
-    erased::Turn,
+    erased::ErasureEpoch,
     expired,
     key::{DecisionId, UnmatchedSegment},
     scan,
@@ -38,7 +38,7 @@ pub(super) struct Round<'a> {
     append: &'a dyn Append,
     workspace: &'a Id,
     version: u32,
-    turn: Turn,
+    epoch: ErasureEpoch,
     as_of: Timestamp,
     now: Timestamp,
     /// True if outcomes that have waited for long enough expire.
@@ -74,7 +74,7 @@ impl<'a> Round<'a> {
         catalog: &'a Catalog,
         append: &'a dyn Append,
         (workspace, version): (&'a Id, u32),
-        turn: Turn,
+        epoch: ErasureEpoch,
         (now, expires): (Timestamp, bool),
     ) -> Result<Self> {
         let as_of = closed(table, now);
@@ -85,7 +85,7 @@ impl<'a> Round<'a> {
             append,
             workspace,
             version,
-            turn,
+            epoch,
             as_of,
             now,
             expires,
@@ -257,7 +257,7 @@ impl<'a> Round<'a> {
                 _ => self.append.bounds(self.workspace, outcomes).await?,
             };
             let decision = Decision { after, ..decision };
-            if !unmatched::decide(self.table, self.turn, &id, &decision).await?
+            if !unmatched::decide(self.table, self.epoch, &id, &decision).await?
                 || self.carry_out(&id, &decision, columns, waiting).await?.is_err()
             {
                 return Ok(Err(Overtaken));

@@ -16,7 +16,7 @@ use super::DayCheck;
 use crate::{
     carry::is_covered,
     day::stored_parts,
-    dlq::{self, Refused},
+    dead_letters::{self, Refused},
     evaluate::judged,
     features,
     project::read,
@@ -62,7 +62,8 @@ impl DayCheck<'_> {
         }
         let joined = events + rollup.events(Kind::Outcomes);
         // An operator left out the unreadable segments.
-        let skipped = dlq::skipped(self.table, self.version, self.day, &[Refused::Evaluation]).await?;
+        let skipped =
+            dead_letters::skipped(self.table, self.version, self.day, &[Refused::Evaluation]).await?;
         if let Some(rows) = head.rows.filter(|rows| *rows != joined && skipped.is_empty()) {
             self.fault(format_args!("the evaluation was made of {rows} events, the rollup of {joined}"));
         }

@@ -17,7 +17,7 @@ use table::Key;
 
 use super::{DayCheck, is_of_then};
 use crate::{
-    dlq::{self, LeftOut, Refused, Skipped, Stopped},
+    dead_letters::{self, LeftOut, Refused, Skipped, Stopped},
     vintages::{arrivals, folded},
 };
 
@@ -29,7 +29,7 @@ impl DayCheck<'_> {
         if vintages.is_empty() || is_stated(self.table, &self.day.workspace, self.day.day).await? {
             return Ok(());
         }
-        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        let skipped = dead_letters::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         let of_features = LeftOut::of(self.table, self.version, self.day, Folding::Features).await?;
         let of_features = &of_features.always | &of_features.unreadable;
         let mut before: Option<RollupVintage> = None;

@@ -18,7 +18,7 @@ use table::Key;
 
 use super::DayCheck;
 use crate::{
-    dlq::{self, Skipped, Stopped},
+    dead_letters::{self, Skipped, Stopped},
     evaluate::{SKIPPED, judged},
     vintages::{JUDGED, arrivals, fold_of},
 };
@@ -30,7 +30,7 @@ impl DayCheck<'_> {
         if vintages.is_empty() {
             return Ok(());
         }
-        let skipped = dlq::skipped(self.table, self.version, self.day, SKIPPED).await?;
+        let skipped = dead_letters::skipped(self.table, self.version, self.day, SKIPPED).await?;
         for (hours, vintage) in &vintages {
             self.report.vintages += 1;
             let Some(age) = self.age_of(*hours, &self.vintage_key(*hours)) else { continue };

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use catalog::Definitions;
 use event::{Definition, Result, Timestamp};
-use fold::{Evaluation, evaluation::Splits};
+use fold::{Evaluation, evaluation::Slices};
 use log::{
     active,
-    erased::Turn,
+    erased::ErasureEpoch,
     evaluated::{self, At},
     projection::Applied,
     scan::LogHead,
@@ -19,7 +19,7 @@ use table::Table;
 use super::{Due, JUDGED, Made, Span, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
-    dlq::{self, Skipped, Stopped, within},
+    dead_letters::{self, Skipped, Stopped, within},
     evaluate::{SKIPPED, compute_in_partitions},
 };
 
@@ -39,26 +39,26 @@ pub(super) async fn make(
     let Some((logs, due)) = due(table, day, (JUDGED, last), by).await? else {
         return Ok(Made::default());
     };
-    let turn = Turn::load(table, &day.workspace).await?;
-    if turn.is_rewriting {
+    let epoch = ErasureEpoch::load(table, &day.workspace).await?;
+    if epoch.is_rewriting {
         return Ok(Made::WAITING);
     }
     let version = active::load(table, &day.workspace).await?.version;
     let making = Making {
         table,
-        turn,
+        epoch,
         version,
         day,
-        skipped: dlq::skipped(table, version, day, SKIPPED).await?,
+        skipped: dead_letters::skipped(table, version, day, SKIPPED).await?,
         definitions: Definitions::load(table, &day.workspace).await?,
     };
-    settled(table, day, turn, making.all(&logs, &due).await).await
+    settled(table, day, epoch, making.all(&logs, &due).await).await
 }
 
 /// The vintages of a day while they are made.
 struct Making<'a> {
     table: &'a dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     version: u32,
     day: &'a WorkspaceDay,
     skipped: Skipped,
@@ -104,7 +104,7 @@ impl Making<'_> {
 
     async fn write(&self, due: &Due, vintage: &Vintage) -> Result<u64> {
         let WorkspaceDay { workspace, day } = self.day;
-        vintage::write(self.table, self.turn, (workspace, *day, due.age.hours), vintage).await.map(u64::from)
+        vintage::write(self.table, self.epoch, (workspace, *day, due.age.hours), vintage).await.map(u64::from)
     }
 
     fn covered(&self, heads: &Heads, known: &Definitions) -> Applied {
@@ -155,7 +155,7 @@ impl Making<'_> {
     }
 }
 
-/// The evaluation of a prefix of a day without its splits, and how many rows were joined; or which segment cannot be read.
+/// The evaluation of a prefix of a day without its slices, and how many rows were joined; or which segment cannot be read.
 pub(crate) async fn fold_of(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -164,7 +164,7 @@ pub(crate) async fn fold_of(
     skipped: &Skipped,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
     let mut by = by.clone();
-    by.values_mut().for_each(|definition| definition.splits.clear());
+    by.values_mut().for_each(|definition| definition.dimensions.clear());
     let folded = compute_in_partitions(table, day, applied, &by, skipped, ROWS_AT_ONCE).await?;
-    Ok(folded.map(|(evaluation, rows)| (Evaluation { splits: Splits::new(), ..evaluation }, rows)))
+    Ok(folded.map(|(evaluation, rows)| (Evaluation { slices: Slices::new(), ..evaluation }, rows)))
 }

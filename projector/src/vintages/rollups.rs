@@ -6,7 +6,7 @@ use event::{Kind, Result, Timestamp};
 use fold::rollup::Folding;
 use log::{
     active,
-    erased::Turn,
+    erased::ErasureEpoch,
     key,
     projection::{Applied, Projected},
     rollup_vintage::{self, RollupVintage},
@@ -18,7 +18,7 @@ use super::{Due, Made, Span, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
     day::{DayFold, PartFold, stored_parts},
-    dlq::{LeftOut, Skipped, Stopped, within},
+    dead_letters::{LeftOut, Skipped, Stopped, within},
     evaluate::covers,
     features::{self, fold_up_to},
 };
@@ -36,20 +36,20 @@ pub(super) async fn make(
     let Some((logs, due)) = due(table, day, (&Kind::STORED, last), by).await? else {
         return Ok(Made::default());
     };
-    let turn = Turn::load(table, &day.workspace).await?;
+    let epoch = ErasureEpoch::load(table, &day.workspace).await?;
     // Parts that no rollup names yet would be taken for old ones.
-    if turn.is_open {
+    if epoch.is_open {
         return Ok(Made::WAITING);
     }
     let version = active::load(table, &day.workspace).await?.version;
-    let making = Making { table, turn, version, day };
-    settled(table, day, turn, making.all(&logs, &due).await).await
+    let making = Making { table, epoch, version, day };
+    settled(table, day, epoch, making.all(&logs, &due).await).await
 }
 
 /// Rollups of a day while they are made.
 struct Making<'a> {
     table: &'a dyn Table,
-    turn: Turn,
+    epoch: ErasureEpoch,
     version: u32,
     day: &'a WorkspaceDay,
 }
@@ -92,7 +92,7 @@ impl Making<'_> {
             };
             let at = (workspace, *day, one.age.hours);
             let is_written =
-                rollup_vintage::write(self.table, self.turn, at, &vintage, before.as_ref()).await?;
+                rollup_vintage::write(self.table, self.epoch, at, &vintage, before.as_ref()).await?;
             made.rollups += u64::from(is_written);
             // The parts of what was refused may not be there.
             before = is_written.then_some(vintage);

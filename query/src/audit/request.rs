@@ -2,7 +2,7 @@
 
 use event::{Day, Error, Result, Timestamp, Window};
 
-use crate::{narrow::is_newest, window::week_until};
+use crate::{row_filter::is_newest, window::week_until};
 
 /// Number of rows of a page if the request has no limit.
 pub(crate) const DEFAULT_ROWS: usize = 1_000;

@@ -20,7 +20,7 @@ use crate::{
     Answer, Query,
     answer::Held,
     events::{self, Wanted},
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
 };
 
 /// Name in metrics.
@@ -54,7 +54,7 @@ pub struct Follow {
 #[derive(Clone, Debug, Default)]
 pub struct FollowWords<'a> {
     /// The events and their columns: `release`, `columns`, `filter`, `tag`, `key` and `sample`.
-    pub words: Words<'a>,
+    pub words: Params<'a>,
     /// The first day; by default the first of all, or that of the read version.
     pub from: Option<&'a str>,
     /// The read version of the answer before.
@@ -88,8 +88,8 @@ impl Follow {
         let wait = within("wait", words.wait, 0, MAX_WAIT_SECONDS as usize)?.unwrap_or_default();
         let rows = within("limit", words.limit, 1, MAX_ROWS)?.unwrap_or(DEFAULT_ROWS);
         let day = Day::FIRST.to_string();
-        let asked = Words { from: &day, to: &day, ..words.words.clone() };
-        let request = Request::parse(What::Events(kind), &asked)?;
+        let asked = Params { from: &day, to: &day, ..words.words.clone() };
+        let request = Request::parse(Dataset::Events(kind), &asked)?;
         let from = from.unwrap_or(Day::FIRST);
         Ok(Self { request, kind, from, after, wait: Duration::from_secs(wait as u64), rows })
     }

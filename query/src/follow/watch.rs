@@ -10,7 +10,7 @@ use std::{
 
 use event::{Clock, Day, Id, Kind, Result, Timestamp};
 use log::{
-    bell::{Bell, Ear},
+    append_notifier::{AppendListener, AppendNotifier},
     expired::{self, Expired},
     key::LogId,
     known::Known,
@@ -48,7 +48,7 @@ type All = HashMap<(Id, Kind), Arc<Watch>>;
 /// The watches of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
-    bell: Bell,
+    notifier: AppendNotifier,
     all: Arc<Mutex<All>>,
     closing: Arc<watch::Sender<bool>>,
 }
@@ -104,9 +104,9 @@ impl Behind {
 }
 
 impl Watches {
-    pub(crate) fn new(bell: Bell) -> Self {
+    pub(crate) fn new(notifier: AppendNotifier) -> Self {
         let (closing, _) = watch::channel(false);
-        Self { bell, all: Arc::default(), closing: Arc::new(closing) }
+        Self { notifier, all: Arc::default(), closing: Arc::new(closing) }
     }
 
     /// Ends all waiting.
@@ -137,9 +137,9 @@ impl Watches {
         let watch = {
             let mut all = lock(&self.all);
             let watch = all.entry(place.clone()).or_insert_with(|| {
-                let ear = self.bell.listen(workspace, kind);
+                let listener = self.notifier.listen(workspace, kind);
                 let watch = Arc::new(Watch::new(Arc::clone(table), clock.clone(), workspace, kind));
-                tokio::spawn(self.clone().keep(place, Arc::clone(&watch), ear));
+                tokio::spawn(self.clone().keep(place, Arc::clone(&watch), listener));
                 watch
             });
             lock(&watch.seen).asked_at = Instant::now();
@@ -150,15 +150,15 @@ impl Watches {
     }
 
     /// Keeps a watch up to date until it has been idle for a while.
-    async fn keep(self, place: (Id, Kind), watch: Arc<Watch>, ear: Arc<Ear>) {
+    async fn keep(self, place: (Id, Kind), watch: Arc<Watch>, listener: Arc<AppendListener>) {
         let mut look_again = LOOK_WITHIN.0;
         let mut look_at_all = Instant::now() + LOOK_AT_ALL_WITHIN.0;
         // Appends of this process do not postpone the look for those of others.
         let mut look_at = Instant::now() + look_again;
         loop {
             tokio::select! {
-                () = ear.rings() => {
-                    watch.hear(ear.heard());
+                () = listener.appended() => {
+                    watch.hear(listener.heard());
                     continue;
                 }
                 () = sleep_until(look_at) => {}
@@ -376,7 +376,7 @@ mod tests {
         let table: Arc<dyn Table> = Arc::new(table);
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let store = Store::over(Arc::clone(&table));
-        let (bell, ringing) = (store.bell().clone(), store as Arc<dyn Table>);
+        let (notifier, ringing) = (store.notifier().clone(), store as Arc<dyn Table>);
         let log = |day: &str| LogId {
             workspace: workspace.clone(),
             day: day.parse().unwrap(),
@@ -389,7 +389,7 @@ mod tests {
             let segment = Segment::pack(log, seq, Timestamp::default(), Vec::new(), &columns).unwrap();
             table.put(segment.to_item(), Condition::Absent).await.unwrap();
         };
-        let watches = Watches::new(bell);
+        let watches = Watches::new(notifier);
         let watch = watches.over(&table, &Clock::system(), &workspace, Kind::Predictions).await.unwrap();
         append(&table, log("2013-06-01"), 1).await;
         let mut seq = 0;
@@ -412,7 +412,7 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let table: Arc<dyn Table> = Arc::new(table);
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-        let watches = Watches::new(Bell::default());
+        let watches = Watches::new(AppendNotifier::default());
         let watch = watches.over(&table, &Clock::system(), &workspace, Kind::Predictions).await.unwrap();
         // Blocks the next look, like a table that does not answer.
         let looking = watch.looking.lock().await;

@@ -22,10 +22,10 @@ use crate::{
     change::{CHANGE, SUFFIX},
     column_type::ColumnType,
     output::Format,
-    request::What,
+    request::Dataset,
 };
 
-pub(super) fn query(what: What) -> Operation {
+pub(super) fn query(what: Dataset) -> Operation {
     let name = what.name();
     let path = format!("/v1/workspaces/{{category}}/{{name}}/{name}");
     let operation = Operation::get(path, &format!("query_{name}"))
@@ -41,7 +41,7 @@ pub(super) fn query(what: What) -> Operation {
     operation.answers(StatusCode::OK, or_explained(rows).build())
 }
 
-pub(super) fn column_name(what: What) -> RefOr<Schema> {
+pub(super) fn column_name(what: Dataset) -> RefOr<Schema> {
     let names = schema::one_of(what.columns().iter().map(|(name, _)| *name)).into();
     let patterns = what.families().into_iter().map(|family| schema::string().pattern(Some(family.pattern())));
     let all: Vec<RefOr<Schema>> = std::iter::once(names).chain(patterns.map(Into::into)).collect();
@@ -81,7 +81,7 @@ pub(super) fn with_header(response: ResponseBuilder, (name, says): (HeaderName, 
     response.header(name.as_str(), header)
 }
 
-pub(super) fn row_name(what: What) -> String {
+pub(super) fn row_name(what: Dataset) -> String {
     format!("Row.{}", what.name())
 }
 
@@ -115,7 +115,7 @@ pub(super) fn row_of(columns: impl IntoIterator<Item = (&'static str, ColumnType
 }
 
 /// A row as NDJSON has it.
-fn row(what: What) -> RefOr<Schema> {
+fn row(what: Dataset) -> RefOr<Schema> {
     let row = object_of(what.columns());
     let families = what.families();
     let mut called: Vec<String> = families
@@ -140,5 +140,5 @@ fn row(what: What) -> RefOr<Schema> {
 
 /// What the operations refer to.
 pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
-    What::all().map(|what| (row_name(what), row(what))).chain(explained::schemas()).collect()
+    Dataset::all().map(|what| (row_name(what), row(what))).chain(explained::schemas()).collect()
 }

@@ -13,7 +13,7 @@ use log::key::{AuditLog, EntityKind, parse_id};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Asker, Demand, InPath, Operation, Problem, RequestContext, Routes,
+    InPath, Operation, Problem, RequestContext, Requester, RequiredPermission, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -29,8 +29,8 @@ use super::{
 use crate::{
     Query,
     audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
-    narrow::{OLDEST, ORDERS},
     output::Format,
+    row_filter::{OLDEST, ORDERS},
 };
 
 /// Columns of the table for people.
@@ -43,10 +43,10 @@ const ROW: &str = "Row.audit";
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let operation = Operation::get("/v1/workspaces/{category}/{name}/audit", "audit");
     let operation = described(operation, "Show who changed what in a workspace");
-    let routes = routes.add(operation, Demand::workspace(Right::Maintain), of_workspace);
+    let routes = routes.add(operation, RequiredPermission::workspace(Right::Maintain), of_workspace);
     let operation = Operation::get("/v1/server/audit", "server_audit");
     let operation = described(operation, "Show who changed what belongs to no workspace");
-    let routes = routes.add(operation, Demand::server(Right::Admin), of_server);
+    let routes = routes.add(operation, RequiredPermission::server(Right::Admin), of_server);
     routes.schema(ROW, api::row_of(columns()))
 }
 
@@ -94,7 +94,7 @@ struct Parameters {
 
 async fn of_workspace(
     State(query): State<Arc<Query>>,
-    asker: Asker,
+    requester: Requester,
     InPath(workspace): InPath,
     parameters: Asked<Parameters>,
 ) -> Response {
@@ -102,7 +102,7 @@ async fn of_workspace(
     let answer = async {
         let asked = asked(parameters)?;
         let request = asked.request(&query)?;
-        let request = if asker.is_of_some_kinds { request.without_events() } else { request };
+        let request = if requester.is_of_some_kinds { request.without_events() } else { request };
         let id = match query.catalog().workspace(&workspace).await {
             Ok(workspace) => workspace.id().clone(),
             // A deleted workspace keeps its audit log, by its id.

@@ -11,7 +11,7 @@ use axum::{
 use event::{Error, Kind, Right};
 use serde_json::json;
 use web::{
-    Demand, InPath, Operation, Problem, RequestContext, Routes,
+    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes,
     openapi::{
         Header, RefOr, Schema,
         path::{ParameterBuilder, ParameterIn},
@@ -29,7 +29,7 @@ use crate::{
     Query,
     follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
     output::Format,
-    request::What,
+    request::Dataset,
 };
 
 /// How many segments come behind an answer.
@@ -44,7 +44,7 @@ const OWN: [&str; 6] = ["from", "after", "consumer", "wait", "limit", "format"];
 /// The routes by which each kind of events is followed.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     Kind::ALL.into_iter().fold(routes, |routes, kind| {
-        let demand = Demand::workspace(Right::Read).of_kinds(&[kind]).waiting();
+        let demand = RequiredPermission::workspace(Right::Read).of_kinds(&[kind]).waiting();
         routes.add(operation(kind), demand, move |method, query, InPath(workspace), parameters| {
             answer(kind, method, query, workspace, parameters)
         })
@@ -53,7 +53,7 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 
 fn operation(kind: Kind) -> Operation {
     let name = kind.name();
-    let what = What::Events(kind);
+    let what = Dataset::Events(kind);
     let path = format!("/v1/workspaces/{{category}}/{{name}}/events/{name}");
     let operation = Operation::get(path, &format!("{NAME}_{name}"))
         .tag("query")
@@ -133,7 +133,7 @@ async fn read(
     parameters: Asked<Vec<(String, String)>>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let what = What::Events(kind);
+    let what = Dataset::Events(kind);
     let takes = |name: &str| {
         let is_own = OWN.contains(&name) || OF_QUERIES.contains(&name) && what.takes(name);
         if is_own { Ok(()) } else { Err(Error::invalid(format!("{name}: following does not take it"))) }

@@ -12,7 +12,7 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Operation, Problem, RequestContext, Routes, answer,
+    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -30,7 +30,7 @@ const JSON: &str = "application/json";
 
 /// The routes of the histories of keys.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    routes.add(operation(), Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), history)
+    routes.add(operation(), RequiredPermission::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), history)
 }
 
 fn operation() -> Operation {

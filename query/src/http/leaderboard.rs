@@ -29,7 +29,7 @@ const PLACES: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Words {
+pub(super) struct Params {
     day: Option<String>,
     from: Option<String>,
     to: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Words {
     limit: Option<usize>,
 }
 
-impl Words {
+impl Params {
     /// What is asked of a window, if one is named.
     fn window(&self) -> event::Result<Option<LeaderboardWords<'_>>> {
         let (metric, environment) = (self.metric.as_deref(), self.environment.as_deref());
@@ -135,7 +135,7 @@ pub(super) fn operation() -> Operation {
 pub(super) async fn leaderboard(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    words: Asked<Words>,
+    words: Asked<Params>,
 ) -> Result<Response, Problem> {
     let words = asked(words)?;
     let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;

@@ -12,7 +12,7 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Operation, Problem, RequestContext, Routes,
+    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -39,7 +39,7 @@ const ROW: &str = "Row.lineage";
 
 /// The routes of the lineages of workspaces.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+    let demand = RequiredPermission::workspace(Right::Read).of_kinds(&Kind::ALL);
     routes.add(operation(), demand, answer).schema(ROW, api::row_of(columns()))
 }
 

@@ -10,7 +10,7 @@ use axum::{
 };
 use event::{Error, Kind, Right, Timestamp};
 use log::after::After;
-use web::{Demand, InPath, Problem, RequestContext, Routes};
+use web::{InPath, Problem, RequestContext, RequiredPermission, Routes};
 
 mod accept;
 mod api;
@@ -22,7 +22,7 @@ mod follow;
 mod history;
 mod leaderboard;
 mod lineage;
-mod news;
+mod notifications;
 mod parameters;
 mod reviews;
 mod said;
@@ -35,7 +35,7 @@ pub use self::snapshots::{creation, creations};
 use crate::{
     Answer, Made, Query,
     output::{self, Format},
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
 };
 use asked::{Asked, asked};
 use explained::EXPLAIN;
@@ -48,10 +48,10 @@ pub fn routes(query: Arc<Query>) -> Routes {
 /// The operations of [`routes`], as they describe themselves.
 pub fn operations() -> Routes<Arc<Query>> {
     let mut routes = Routes::new();
-    for what in What::all() {
+    for what in Dataset::all() {
         // Drift is of what is stored of events of every kind.
         let kinds = if what.kinds().is_empty() { &Kind::ALL } else { what.kinds() };
-        let demand = Demand::workspace(Right::Read).of_kinds(kinds);
+        let demand = RequiredPermission::workspace(Right::Read).of_kinds(kinds);
         let handler = move |method, headers, query, InPath(workspace), parameters| {
             answer(what, (method, headers), query, workspace, parameters)
         };
@@ -59,13 +59,14 @@ pub fn operations() -> Routes<Arc<Query>> {
     }
     // A place is by a metric of an evaluation, or by a logged metric.
     let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
-    let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
+    let demand = RequiredPermission::workspace(Right::Read).of_kinds(&kinds);
     let routes = routes.add(leaderboard::operation(), demand, leaderboard::leaderboard);
     // The kinds of events that a statement reads are known only once it is parsed.
-    let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+    let demand = RequiredPermission::workspace(Right::Read).of_kinds(&Kind::ALL);
     let routes = routes.add(sql::operation(), demand, sql::answer);
-    let routes =
-        news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
+    let routes = notifications::routes(lineage::routes(snapshots::verification(follow::routes(
+        audit::routes(routes),
+    ))));
     let routes = reviews::routes(history::routes(unmatched::routes(routes)));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
@@ -94,14 +95,14 @@ impl Parameters {
     }
 
     /// Returns those of a query for which `is_one` holds.
-    fn words(&self, is_one: impl Fn(&str) -> bool, now: Timestamp) -> event::Result<Words<'_>> {
+    fn words(&self, is_one: impl Fn(&str) -> bool, now: Timestamp) -> event::Result<Params<'_>> {
         let named = self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        Words::of(named.filter(|(name, _)| is_one(name)), now)
+        Params::of(named.filter(|(name, _)| is_one(name)), now)
     }
 }
 
 async fn answer(
-    what: What,
+    what: Dataset,
     request: (Method, HeaderMap),
     State(query): State<Arc<Query>>,
     workspace: String,
@@ -117,7 +118,7 @@ async fn answer(
 }
 
 async fn read_or_explain(
-    (what, (method, headers)): (What, (Method, HeaderMap)),
+    (what, (method, headers)): (Dataset, (Method, HeaderMap)),
     query: &Query,
     workspace: &str,
     parameters: &Parameters,
@@ -137,7 +138,7 @@ async fn read_or_explain(
 
 /// Answers in a format, or with the read version alone.
 async fn read(
-    (what, method): (What, &Method),
+    (what, method): (Dataset, &Method),
     query: &Query,
     workspace: &str,
     (parameters, format): (&Parameters, Option<Format>),
@@ -147,9 +148,9 @@ async fn read(
     let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
     let words = parameters.words(|_| true, now)?;
     let reference = query.reference_days(workspace, words.reference).await?;
-    let words = Words { reference: reference.as_deref(), ..words };
+    let words = Params { reference: reference.as_deref(), ..words };
     let snapshot = parameters.get("snapshot");
-    if snapshot.is_some() && (words != Words::default() || after.is_some()) {
+    if snapshot.is_some() && (words != Params::default() || after.is_some()) {
         let detail = "snapshot: it says all that is read; beside it only `format` may be named";
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     }

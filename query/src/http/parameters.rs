@@ -22,10 +22,10 @@ use crate::{
     breakdown,
     challengers::PRODUCTION,
     change::{CHANGE, CHANGES},
-    narrow::{MAX_LIMIT, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
-    request::What,
+    request::Dataset,
+    row_filter::{MAX_LIMIT, OLDEST, ORDERS},
     sql::MAX_STATEMENT_BYTES,
     zero_division::ZERO_DIVISIONS,
 };
@@ -61,17 +61,17 @@ pub(super) fn says_first_day() -> String {
 }
 
 /// The parameters that a dataset takes.
-pub(super) fn parameters(what: What) -> impl Iterator<Item = ParameterBuilder> {
+pub(super) fn parameters(what: Dataset) -> impl Iterator<Item = ParameterBuilder> {
     what.parameters().filter_map(move |name| parameter(what, name))
 }
 
-fn parameter(what: What, name: &str) -> Option<ParameterBuilder> {
+fn parameter(what: Dataset, name: &str) -> Option<ParameterBuilder> {
     let all = [of_window, of_reading, of_rows, of_judging, of_metrics, of_comparisons];
     let (schema, says) = all.into_iter().find_map(|of| of(what, name))?;
     let is_list = matches!(schema, RefOr::T(Schema::Array(_)));
     let is_required = match name {
         "reference" | "against" | "model" => true,
-        "release" => what == What::HeadToHead,
+        "release" => what == Dataset::HeadToHead,
         _ => false,
     };
     let example = match name {
@@ -107,7 +107,7 @@ fn list(of: impl Into<RefOr<Schema>>) -> web::openapi::schema::ArrayBuilder {
 }
 
 /// Which days are read, and how they are answered.
-fn of_window(what: What, name: &str) -> Said {
+fn of_window(what: Dataset, name: &str) -> Said {
     let is_of_rows = what.rows_of().is_some();
     let bound = || if is_of_rows { instant_or_day() } else { schema::day().into() };
     let last = |pattern| schema::string().pattern(Some(pattern));
@@ -131,7 +131,7 @@ fn of_window(what: What, name: &str) -> Said {
         ("release", _) => said(
             schema::name(),
             match what {
-                What::HeadToHead => "The release that is compared.",
+                Dataset::HeadToHead => "The release that is compared.",
                 _ => "Only what belongs to this release.",
             },
         ),
@@ -144,9 +144,9 @@ fn of_window(what: What, name: &str) -> Said {
 }
 
 /// Parameters of the state that is read, and of the form of the answer.
-fn of_reading(what: What, name: &str) -> Said {
+fn of_reading(what: Dataset, name: &str) -> Said {
     match name {
-        "as-of" if what == What::Drift => said(
+        "as-of" if what == Dataset::Drift => said(
             instant_or_day(),
             "Only what had been appended by this instant, or by the beginning of this day; it is exact then.",
         ),
@@ -180,7 +180,7 @@ fn of_reading(what: What, name: &str) -> Said {
 }
 
 /// Which rows are read, or which predictions are judged.
-fn of_rows(what: What, name: &str) -> Said {
+fn of_rows(what: Dataset, name: &str) -> Said {
     let kind = what.rows_of().unwrap_or(Kind::Predictions);
     let rows = match what.rows_of() {
         Some(_) => "Only rows",
@@ -225,14 +225,14 @@ fn of_rows(what: What, name: &str) -> Said {
 }
 
 /// Returns true if it may be read page by page.
-pub(super) fn is_paged(what: What) -> bool {
-    matches!(what, What::Events(_))
+pub(super) fn is_paged(what: Dataset) -> bool {
+    matches!(what, Dataset::Events(_))
 }
 
 /// Parameters of the judgement of predictions.
-fn of_judging(what: What, name: &str) -> Said {
+fn of_judging(what: Dataset, name: &str) -> Said {
     match name {
-        "environment" if what == What::Challengers => said(
+        "environment" if what == Dataset::Challengers => said(
             schema::name().default(Some(json!(PRODUCTION))),
             "Where the release of the model is live that is challenged.",
         ),
@@ -273,13 +273,13 @@ fn of_judging(what: What, name: &str) -> Said {
 }
 
 /// Parameters by which rows are broken down.
-fn of_metrics(what: What, name: &str) -> Said {
+fn of_metrics(what: Dataset, name: &str) -> Said {
     let families =
         || breakdown::families().map(|family| schema::string().pattern(Some(family.pattern())).into());
-    let is_compared = matches!(what, What::Drift | What::HeadToHead | What::Estimates);
+    let is_compared = matches!(what, Dataset::Drift | Dataset::HeadToHead | Dataset::Estimates);
     let periods = || Period::NAMED.map(|(name, _)| name).into_iter();
     match name {
-        "group-by" if what == What::Rollups => {
+        "group-by" if what == Dataset::Rollups => {
             let names = schema::one_of(["release", "metric", "feature"]).into();
             said(
                 schema::any_of(std::iter::once(names).chain(families())),
@@ -318,11 +318,11 @@ fn of_metrics(what: What, name: &str) -> Said {
 }
 
 /// Parameters of comparisons: with reference days, with another release, with the whole.
-fn of_comparisons(what: What, name: &str) -> Said {
+fn of_comparisons(what: Dataset, name: &str) -> Said {
     match name {
         "reference" => {
             let days = match what {
-                What::Estimates => "The days whose outcomes say what a score means",
+                Dataset::Estimates => "The days whose outcomes say what a score means",
                 _ => "The days to compare with",
             };
             said(
@@ -350,7 +350,7 @@ fn of_comparisons(what: What, name: &str) -> Said {
         ),
         "pairs" => said(
             explained::flag(),
-            "Also rank segments of two splits each. They are computed from the events.",
+            "Also rank slices of two dimensions each. They are computed from the events.",
         ),
         "model" => said(schema::name(), "The model whose live release is challenged."),
         _ => None,
@@ -360,18 +360,18 @@ fn of_comparisons(what: What, name: &str) -> Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Words;
+    use crate::Params;
 
     #[test]
     fn every_parameter_is_described_and_read() {
         let now = event::Timestamp::parse("2026-06-01T00:00:00Z").unwrap();
         let others = ["snapshot", "after", "format", EXPLAIN];
-        for what in What::all() {
+        for what in Dataset::all() {
             let names: Vec<&str> = what.parameters().collect();
             let described: Vec<String> = parameters(what).map(|parameter| parameter.build().name).collect();
             assert_eq!(described, names);
             for name in names.into_iter().filter(|name| !others.contains(name)) {
-                let words = Words::of([(name, "true")], now).unwrap();
+                let words = Params::of([(name, "true")], now).unwrap();
                 assert_eq!(words.given().collect::<Vec<_>>(), [(name, "true")]);
             }
         }

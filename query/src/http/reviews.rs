@@ -19,7 +19,7 @@ use event::{Day, Kind, Right, Window};
 use log::audit::current;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use web::{Demand, InPath, Problem, Routes, Whole, json_object};
+use web::{InPath, Problem, RequiredPermission, Routes, Whole, json_object};
 
 use super::{
     asked::{Asked, asked},
@@ -34,7 +34,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The routes that show reviews.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let demand = || Demand::workspace(Right::Read);
+    let demand = || RequiredPermission::workspace(Right::Read);
     // An answer is an outcome, or a vote, which is a metric; beside it stands what releases predicted.
     let given_of = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let routes = routes
@@ -47,7 +47,8 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 
 /// The routes that make reviews.
 pub(super) fn creation(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let demand = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
+    let demand =
+        || RequiredPermission::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
     routes.add(create_review(), demand(), create).add(refresh_arena(), demand(), refresh)
 }
 

@@ -17,7 +17,7 @@ use event::{Kind, Right};
 use log::key::{EntityId, EntityKind};
 use serde_json::{Value, json};
 use web::{
-    Demand, InPath, Operation, Place, Problem, Routes, Whole, answer, in_path, json_object,
+    InPath, Operation, Place, Problem, RequiredPermission, Routes, Whole, answer, in_path, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -40,7 +40,7 @@ pub fn creations() -> Routes<Arc<Query>> {
 
 pub(super) fn verification(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let kind = EntityKind::Snapshot.name();
-    let demand = Demand::entity(Right::Read, kind, Place::Path(kind)).of_kinds(&Kind::ALL);
+    let demand = RequiredPermission::entity(Right::Read, kind, Place::Path(kind)).of_kinds(&Kind::ALL);
     routes.add(operation(), demand, verify)
 }
 

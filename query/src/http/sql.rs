@@ -27,7 +27,7 @@ use super::{
 use crate::{
     Query,
     output::Format,
-    sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlWords, names_of_tables},
+    sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlParams, names_of_tables},
 };
 
 /// The most bytes of a body: a statement of escaped letters, and a long read version.
@@ -36,7 +36,7 @@ pub(super) const MAX_BODY_BYTES: usize = 128 * 1024;
 /// What a request says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Words {
+struct Params {
     sql: String,
     #[serde(default)]
     all_days: bool,
@@ -105,7 +105,7 @@ async fn read_or_explain(
     body: Whole,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let words: Words = json_object(headers, body)?;
+    let words: Params = json_object(headers, body)?;
     let format = accept::format(words.format.as_deref(), headers)?;
     if !words.explain {
         return read(query, workspace, (&words, format), context).await;
@@ -118,10 +118,10 @@ async fn read_or_explain(
 async fn read(
     query: &Query,
     workspace: &str,
-    (words, format): (&Words, Option<Format>),
+    (words, format): (&Params, Option<Format>),
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let sql = Sql::parse(&SqlWords {
+    let sql = Sql::parse(&SqlParams {
         statement: &words.sql,
         all_days: words.all_days,
         as_of: words.as_of.as_deref(),

@@ -13,7 +13,7 @@ use fold::latest::MAX_JUDGED;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
-    Demand, InPath, Operation, Problem, RequestContext, Routes, answer,
+    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes, answer,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -28,7 +28,7 @@ const JSON: &str = "application/json";
 
 /// The routes of the unmatched outcomes of workspaces.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    routes.add(operation(), Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), page)
+    routes.add(operation(), RequiredPermission::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), page)
 }
 
 fn states() -> RefOr<Schema> {
@@ -47,7 +47,7 @@ fn operation() -> Operation {
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day on which they came; today by default."),
         ("limit", limit.into(), "List at most so many; with 0 they are counted alone."),
-        ("after", place().into(), "What `next` of the page before said."),
+        ("after", place().into(), "Dataset `next` of the page before said."),
     ];
     let operation = Operation::get("/v1/workspaces/{category}/{name}/unmatched", "unmatched_outcomes")
         .tag("query")

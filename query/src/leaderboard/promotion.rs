@@ -7,16 +7,16 @@ use event::{Error, Id, Period, Result, Window};
 use fold::AnyMetric;
 use polars::prelude::{AnyValue, DataFrame};
 
-use crate::{Query, Request, What, Words, breakdown::Breakdown};
+use crate::{Dataset, Params, Query, Request, breakdown::Breakdown};
 
 impl Query {
     /// Computes the metrics that promotion gates ask for from the events of all days together, and the completeness of the
-    /// window, as [`What::Maturity`] computes it for a day.
+    /// window, as [`Dataset::Maturity`] computes it for a day.
     ///
     /// # Errors
     /// Errors of [`Query::run`].
     pub async fn measure_promotion(&self, workspace: &Id, of: &ToMeasure) -> Result<Measured> {
-        let mut request = Request::of(What::Evaluations, of.window, Vec::new());
+        let mut request = Request::of(Dataset::Evaluations, of.window, Vec::new());
         request.period = Period::All;
         request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };
         let found = self.evaluated_window(workspace, &request).await?;
@@ -46,8 +46,8 @@ impl Query {
     async fn completeness(&self, workspace: &Id, window: Window, release: &str) -> Result<Option<f64>> {
         let (from, to) = (window.from().to_string(), window.to().to_string());
         let columns = Some("day,release,age,labelled,expected_labelled");
-        let words = Words { from: &from, to: &to, columns, ..Words::default() };
-        let answer = self.run(workspace, &Request::parse(What::Maturity, &words)?).await?;
+        let words = Params { from: &from, to: &to, columns, ..Params::default() };
+        let answer = self.run(workspace, &Request::parse(Dataset::Maturity, &words)?).await?;
         share(&answer.frame, window, release)
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     Query,
     frame::failed,
-    request::{Request, What, Words},
+    request::{Dataset, Params, Request},
 };
 
 /// The releases of an arena, ranked by its votes.
@@ -77,8 +77,9 @@ impl Query {
         let (tallies, pairs, as_of, warnings) = if as_of.is_some() {
             let (from, to) = (review.created_at.day().to_string(), self.now().day().to_string());
             let filter = format!("name = '{ARENA_METRIC}{name}'");
-            let words = Words { from: &from, to: &to, filter: Some(&filter), as_of, ..Words::default() };
-            let answer = self.run(workspace, &Request::parse(What::Events(Kind::Metrics), &words)?).await?;
+            let words = Params { from: &from, to: &to, filter: Some(&filter), as_of, ..Params::default() };
+            let answer =
+                self.run(workspace, &Request::parse(Dataset::Events(Kind::Metrics), &words)?).await?;
             (tallies(&answer.frame, &review.id)?, Vec::new(), answer.as_of, answer.warnings)
         } else {
             let pairs = self.catalog().compared_pairs(workspace, &review).await?;

@@ -8,9 +8,9 @@ use log::key;
 use super::{Sql, plan::Need, tables::Table};
 use crate::{
     Point, Query,
+    dataset::Dataset,
     expired::{may_expire, warning},
     read::Reading,
-    what::What,
 };
 
 impl Query {
@@ -78,10 +78,10 @@ impl Query {
 
     /// Returns the window from the first to the last day of which a workspace has events, or projections that stay when events
     /// expire. Releases may be registered years after the days of a history: their days count only for the table of releases.
-    async fn days_there(&self, workspace: &Id, what: Option<What>) -> Result<Option<Window>> {
-        let is_wanted = |kind: Kind| kind != Kind::Releases || what == Some(What::Events(Kind::Releases));
+    async fn days_there(&self, workspace: &Id, what: Option<Dataset>) -> Result<Option<Window>> {
+        let is_wanted = |kind: Kind| kind != Kind::Releases || what == Some(Dataset::Events(Kind::Releases));
         let mut ranges = vec![key::segments(workspace)];
-        if what.is_some_and(What::stays) {
+        if what.is_some_and(Dataset::stays) {
             let version = log::active::load(&*self.table, workspace).await?.version;
             ranges.push(key::all_projections(workspace, version));
         }

@@ -22,7 +22,7 @@ use super::{
     plan::Source,
     tables::Table,
 };
-use crate::{groups::Groups, request::What};
+use crate::{groups::Groups, request::Dataset};
 
 /// Maximum number of queries of a statement.
 const MAX_QUERIES: usize = 32;
@@ -226,7 +226,7 @@ impl Frames {
         for column in &mut frame.columns {
             column.is_member = of.family(&column.name).is_some();
         }
-        if let (Table::Of(What::Events(kind)), true) = (of, is_events) {
+        if let (Table::Of(Dataset::Events(kind)), true) = (of, is_events) {
             frame.events = Some(kind);
         }
         Ok(frame)

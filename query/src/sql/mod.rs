@@ -41,9 +41,9 @@ use crate::{
     events::{self, Wanted},
     explain::Step,
     joined,
-    narrow::Narrowed,
     read::Reading,
-    request::{self, Request, What},
+    request::{self, Dataset, Request},
+    row_filter::RowFilter,
 };
 
 pub use admit::MAX_STATEMENT_BYTES;
@@ -79,7 +79,7 @@ pub struct Sql {
 
 /// The parameters of a statement, as text.
 #[derive(Clone, Debug, Default)]
-pub struct SqlWords<'a> {
+pub struct SqlParams<'a> {
     /// The statement.
     pub statement: &'a str,
     /// True if it may read all days.
@@ -95,7 +95,7 @@ impl Sql {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &SqlWords<'_>) -> Result<Self> {
+    pub fn parse(words: &SqlParams<'_>) -> Result<Self> {
         let as_of = words.as_of.map(request::instant).transpose()?;
         let read_version = words.read_version.map(str::parse::<ReadVersion>).transpose();
         let read_version = read_version.map_err(|error| Error::invalid(format!("read_version: {error}")))?;
@@ -111,7 +111,7 @@ impl Sql {
 ///
 /// # Errors
 /// `Invalid`, if one is not admitted or polars refuses it.
-pub(crate) async fn conditions(of: What, conditions: &[String]) -> Result<Condition> {
+pub(crate) async fn conditions(of: Dataset, conditions: &[String]) -> Result<Condition> {
     let conditions = conditions.to_vec();
     on_large_stack(move || {
         let conditions = conditions.iter().map(|text| admit::condition(text)).collect::<Result<Vec<_>>>()?;
@@ -209,7 +209,7 @@ impl Query {
         let (mut read, mut reading) = (Vec::new(), None);
         if let Some(window) = sql.days_read(&of_logs)? {
             let window = sql.read_version.as_ref().map_or(window, |read_version| read_version.window);
-            let is_raw = of_logs.iter().all(|need| need.of.what().is_some_and(What::is_raw));
+            let is_raw = of_logs.iter().all(|need| need.of.what().is_some_and(Dataset::is_raw));
             let point = Point { window, as_of: sql.as_of, read_version: sql.read_version.clone(), is_raw };
             for need in &of_logs {
                 need.of.what().map_or(Ok(()), |what| sql.check_read_version(what))?;
@@ -230,7 +230,7 @@ impl Query {
                 (Some(window), Table::Of(what)) => {
                     let request = sql.request((need, what), window);
                     let request = match what {
-                        What::Drift => of_drift(need, request)?,
+                        Dataset::Drift => of_drift(need, request)?,
                         _ => request,
                     };
                     self.check_release(workspace, &request).await?;
@@ -249,19 +249,19 @@ impl Query {
             let (Some(window), Some(what)) = (need.window()?, need.of.what()) else { continue };
             let wanted = |kind| Wanted {
                 kind,
-                is_joined: what == What::Joined,
+                is_joined: what == Dataset::Joined,
                 columns: Some(need.columns.clone()),
                 release: None,
                 predicate: need.besides_days.clone().map(|predicate| (predicate, need.columns.clone())),
                 bounds: need.bounds(),
-                narrowed: Narrowed::default(),
+                row_filter: RowFilter::default(),
             };
             frames.push(match what {
-                What::Events(kind) => match &need.groups {
+                Dataset::Events(kind) => match &need.groups {
                     Some(groups) => groups.of_events(&reading, need.bounds()).await?,
                     None => events::events(&reading, &wanted(kind)).await?,
                 },
-                What::Joined => joined::joined(&reading, &wanted(Kind::Predictions)).await?,
+                Dataset::Joined => joined::joined(&reading, &wanted(Kind::Predictions)).await?,
                 _ => self.of_logs(Arc::clone(&reading), &sql.request((need, what), window)).await?,
             });
         }
@@ -353,17 +353,25 @@ impl Sql {
     fn is_of_logs(&self, need: &Need) -> bool {
         let Some(what) = need.of.what() else { return false };
         match what {
-            What::Drift | What::Estimates | What::Segments | What::HeadToHead | What::Challengers => false,
-            What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
+            Dataset::Drift
+            | Dataset::Estimates
+            | Dataset::Slices
+            | Dataset::HeadToHead
+            | Dataset::Challengers => false,
+            Dataset::Rollups
+            | Dataset::Evaluations
+            | Dataset::Classes
+            | Dataset::Confusion
+            | Dataset::Maturity => {
                 let window = need.window().ok().flatten();
                 window.is_some_and(|window| self.request((need, what), window).is_of_logs())
             }
-            What::Events(_) | What::Joined => true,
+            Dataset::Events(_) | Dataset::Joined => true,
         }
     }
 
     /// Checks that the read version covers the kinds of events that are read.
-    fn check_read_version(&self, what: What) -> Result<()> {
+    fn check_read_version(&self, what: Dataset) -> Result<()> {
         let lacks = |read_version: &Arc<ReadVersion>| {
             what.kinds().iter().find(|kind| !read_version.kinds.contains(kind)).copied()
         };
@@ -377,7 +385,7 @@ impl Sql {
     }
 
     /// Builds the request for a need of metrics.
-    fn request(&self, (need, what): (&Need, What), window: Window) -> Request {
+    fn request(&self, (need, what): (&Need, Dataset), window: Window) -> Request {
         let request = Request::of(what, window, need.columns.clone());
         Request { as_of: self.as_of, read_version: self.read_version.clone(), ..request }
     }

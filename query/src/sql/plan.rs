@@ -33,7 +33,7 @@ use crate::{
     groups::Groups,
     intervals::{self, CustomInterval},
     read::RowBounds,
-    request::What,
+    request::Dataset,
 };
 
 /// A statement planned by polars.
@@ -266,14 +266,14 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         |column| parts.iter().filter_map(|part| one_of(part, column)).reduce(|one, other| &one & &other);
     let (releases, references) = (texts_of("release"), texts_of(drift::REFERENCE));
     let dealt_by = match source.of {
-        Table::Of(What::Events(kind)) => key_field(kind),
+        Table::Of(Dataset::Events(kind)) => key_field(kind),
         // A prediction and the outcomes that judge it have one key.
-        Table::Of(What::Joined) => key_field(Kind::Predictions),
+        Table::Of(Dataset::Joined) => key_field(Kind::Predictions),
         _ => None,
     };
     let keys = dealt_by.and_then(texts_of);
     // A prediction may be judged together with another one of its key, so no segment of joined rows is left out by its times.
-    let time = if let Table::Of(What::Events(kind)) = source.of { Some(kind.time_field()) } else { None };
+    let time = if let Table::Of(Dataset::Events(kind)) = source.of { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
@@ -519,7 +519,8 @@ mod tests {
     #[tokio::test]
     async fn a_condition_says_which_times_its_rows_have() {
         let times = async |condition: &str| {
-            let found = conditions(What::Events(Kind::Predictions), &[condition.to_owned()]).await.unwrap();
+            let found =
+                conditions(Dataset::Events(Kind::Predictions), &[condition.to_owned()]).await.unwrap();
             let micros = |text: &str| Timestamp::parse(text).unwrap().micros();
             let noon = micros("2026-06-01T12:00:00Z");
             let Times { since, until } = found.bounds.times;

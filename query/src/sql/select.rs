@@ -19,8 +19,8 @@ use super::{
 use crate::{
     events::DAY,
     groups::{Groups as Segments, Measure},
-    narrow::KEY,
-    request::What,
+    request::Dataset,
+    row_filter::KEY,
 };
 
 /// A SELECT whose parts are translated.
@@ -77,7 +77,7 @@ impl Frames {
         let mut frame = match &parts.groups {
             Some(groups) => match base.events.and_then(|kind| of_segments(kind, holds, groups)) {
                 Some((segments, groups)) => {
-                    let table = self.table(Table::Of(What::Events(segments.kind)), Some(segments))?.lazy;
+                    let table = self.table(Table::Of(Dataset::Events(segments.kind)), Some(segments))?.lazy;
                     groups.of(holds.iter().flatten().cloned().fold(table, LazyFrame::filter))
                 }
                 None => groups.of(frame),

@@ -15,14 +15,14 @@ use crate::{
     Query,
     budget::Hold,
     column_type::ColumnType,
-    request::{Request, What},
+    request::{Dataset, Request},
     series::{Cell, Row, held_items, series},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     /// The answer of a query of this name.
-    Of(What),
+    Of(Dataset),
     /// The transitions of alert rules.
     Transitions,
 }
@@ -44,7 +44,7 @@ const OF_TRANSITIONS: [(&str, ColumnType); 7] = [
 
 impl Table {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        What::tables().map(Self::Of).chain([Self::Transitions])
+        Dataset::tables().map(Self::Of).chain([Self::Transitions])
     }
 
     /// Returns the table of a name.
@@ -60,7 +60,7 @@ impl Table {
     }
 
     /// Returns the query of the same name; `None`, if there is none.
-    pub(crate) fn what(self) -> Option<What> {
+    pub(crate) fn what(self) -> Option<Dataset> {
         match self {
             Self::Of(what) => Some(what),
             Self::Transitions => None,
@@ -69,7 +69,7 @@ impl Table {
 
     /// Returns true if it may be read as of another time.
     pub(crate) fn has_history(self) -> bool {
-        self.what().is_some_and(What::has_history)
+        self.what().is_some_and(Dataset::has_history)
     }
 
     /// Returns true if only the rows that a statement takes are read.
@@ -80,19 +80,19 @@ impl Table {
     /// Returns the family of a column, which it has if a statement names it.
     pub(crate) fn family(self, column: &str) -> Option<&'static Family> {
         match self {
-            Self::Of(What::Events(kind)) => kind.family(column),
-            Self::Of(What::Joined) => Kind::Predictions.family(column),
-            Self::Of(What::Evaluations) => CUSTOM_METRICS.member(column).map(|_| &CUSTOM_METRICS),
+            Self::Of(Dataset::Events(kind)) => kind.family(column),
+            Self::Of(Dataset::Joined) => Kind::Predictions.family(column),
+            Self::Of(Dataset::Evaluations) => CUSTOM_METRICS.member(column).map(|_| &CUSTOM_METRICS),
             Self::Of(
-                What::Rollups
-                | What::Classes
-                | What::Confusion
-                | What::Drift
-                | What::Maturity
-                | What::Estimates
-                | What::Segments
-                | What::HeadToHead
-                | What::Challengers,
+                Dataset::Rollups
+                | Dataset::Classes
+                | Dataset::Confusion
+                | Dataset::Drift
+                | Dataset::Maturity
+                | Dataset::Estimates
+                | Dataset::Slices
+                | Dataset::HeadToHead
+                | Dataset::Challengers,
             )
             | Self::Transitions => None,
         }
@@ -120,7 +120,7 @@ impl Query {
         let rows = items.iter().map(|item| Ok(row_of(RuleTransition::from_item(item)?)));
         let rows = rows.collect::<Result<Vec<Row>>>()?;
         // The kind of the request is irrelevant here: it only carries the columns.
-        series(&OF_TRANSITIONS, &rows, &Request::of(What::Rollups, window, need.columns.clone()))
+        series(&OF_TRANSITIONS, &rows, &Request::of(Dataset::Rollups, window, need.columns.clone()))
     }
 
     /// Returns the window from the first to the last day with transitions.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    Answer, Format, Query, Request, What, Words,
+    Answer, Dataset, Format, Params, Query, Request,
     answer::{Held, Written},
     window::days_until,
     work,
@@ -179,9 +179,14 @@ impl Query {
     ) -> Result<(T, Held)> {
         let window = days_until(words.from, words.to, DAYS - 1, self.now())?;
         let (from, to) = (window.from().to_string(), window.to().to_string());
-        let asked =
-            Words { from: &from, to: &to, key: Some(words.key), columns: Some(COLUMNS), ..Words::default() };
-        let request = Request::parse(What::Events(event::Kind::Outcomes), &asked)?;
+        let asked = Params {
+            from: &from,
+            to: &to,
+            key: Some(words.key),
+            columns: Some(COLUMNS),
+            ..Params::default()
+        };
+        let request = Request::parse(Dataset::Events(event::Kind::Outcomes), &asked)?;
         let Answer { frame, warnings, held, .. } = self.run(workspace, &request).await?;
         check_count(words.key, frame.height())?;
         let bytes = COPIES * frame.estimated_size() as u64 + OUTCOME_BYTES * frame.height() as u64;

@@ -1,7 +1,7 @@
 //! Conditions on days select the days that are read; other conditions are computed once.
 
 use event::{ErrorKind, Kind};
-use query::{Bounds, Request, Sql, What, Words};
+use query::{Bounds, Dataset, Params, Request, Sql};
 use serde_json::json;
 use tests::{
     engine::Engine,
@@ -40,8 +40,8 @@ async fn a_mistyped_day_is_named() {
         assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{condition}");
         let words =
-            Words { from: "2026-06-01", to: "2026-06-01", filter: Some(condition), ..Words::default() };
-        let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+            Params { from: "2026-06-01", to: "2026-06-01", filter: Some(condition), ..Params::default() };
+        let request = Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
         let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
         assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
     }
@@ -105,13 +105,13 @@ async fn days_before_1970_are_found_by_conditions(scene: Scene) {
     let all = Sql { all_days: true, ..sql("select count(*) as n from predictions") };
     assert_eq!(csv(scene.query(at(NOW)).sql(scene.id(), &all).await.unwrap()), "n\n4\n");
     // Polars panics on this, which is no reason to ask again.
-    let words = Words {
+    let words = Params {
         from: days[0],
         to: days[0],
         filter: Some("predicted_at + interval '999999 years' > predicted_at"),
-        ..Words::default()
+        ..Params::default()
     };
-    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    let request = Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
     let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }

@@ -1,7 +1,7 @@
 //! Numbers are those of SQL: whole ones have 64 bits and a sign, sums are of all rows, and no column stands beside an aggregate.
 
 use event::{Day, Kind};
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -77,8 +77,8 @@ async fn numbers_are_those_of_sql(scene: Scene) {
     those_of(&scene, &of_sql).await;
     // Conditions are read in the same way.
     let (from, columns) = ("2026-06-01", Some("key"));
-    let words = Words { from, to: from, columns, filter: Some("score > 75e-2"), ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    let words = Params { from, to: from, columns, filter: Some("score > 75e-2"), ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
     assert_eq!(csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()), "key\nk4\n");
 }
 
@@ -122,14 +122,14 @@ async fn day_and_instant_differences_have_sign_and_unit(scene: Scene) {
                  where p.day = '2026-06-01' and o.day = '2026-06-01' and p.key = 'k1'";
     assert_eq!(csv(ask(&scene, waits).await.unwrap()), "wait\nPT255600S\n");
     let within = async |condition: &str| {
-        let words = Words {
+        let words = Params {
             from: "2026-06-01",
             to: "2026-06-01",
             filter: Some(condition),
             columns: Some("key"),
-            ..Words::default()
+            ..Params::default()
         };
-        let request = query::Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+        let request = query::Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
         scene.query(at(NOW)).run(scene.id(), &request).await.map(csv)
     };
     assert_eq!(within("length(key) - 25 < 0").await.unwrap().lines().count(), 5);

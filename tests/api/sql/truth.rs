@@ -1,7 +1,7 @@
 //! Conditions hold of the rows of which SQL says so, of which values are missing too; in statements and in conditions of queries.
 
 use event::Kind;
-use query::{Request, What, Words};
+use query::{Dataset, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -40,8 +40,8 @@ async fn rows_of(scene: &Scene, condition: &str) -> [String; 2] {
         "select day, key from predictions where day between '{from}' and '{to}' and ({condition}) order by day, key"
     );
     let answer = ask(scene, &statement).await.unwrap_or_else(|error| panic!("{condition}: {error}"));
-    let words = Words { from, to, columns: Some("day,key"), filter: Some(condition), ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    let words = Params { from, to, columns: Some("day,key"), filter: Some(condition), ..Params::default() };
+    let request = Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
     let of_query = scene.query(at(NOW)).run(scene.id(), &request).await;
     let of_query = of_query.unwrap_or_else(|error| panic!("--where {condition}: {error}"));
     let in_short = |text: String| {

@@ -6,7 +6,7 @@ use event::Id;
 use fold::{Rollup, rollup::Part};
 use log::{
     compacted::Compacted,
-    erased::Turn,
+    erased::ErasureEpoch,
     key::{self, Breakdown, By},
     rollup_vintage::{self, RollupVintage},
     vintage::{self, Vintage, VintageUntil},
@@ -24,14 +24,14 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
         left_out: [("o/00".to_owned(), 1)].into(),
         states: vec![fold::Evaluation::default().to_state()],
     };
-    vintage::write(&**table, Turn::default(), (workspace, now().day(), 24), &vintage).await.unwrap();
+    vintage::write(&**table, ErasureEpoch::default(), (workspace, now().day(), 24), &vintage).await.unwrap();
     let rollup = RollupVintage {
         applied: vintage.applied.clone(),
         rollup: Rollup::default().to_state(),
         parts: [(Breakdown::of(By::Metric, "queue_seconds"), Part::of(By::Metric).to_state().into())].into(),
         ..RollupVintage::default()
     };
-    rollup_vintage::write(&**table, Turn::default(), (workspace, now().day(), 24), &rollup, None)
+    rollup_vintage::write(&**table, ErasureEpoch::default(), (workspace, now().day(), 24), &rollup, None)
         .await
         .unwrap();
     VintageUntil::write(&**table, workspace, None, now()).await.unwrap();

@@ -29,16 +29,16 @@ use super::{
         judged::parsed,
         naive::{self, Row},
     },
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     resolving::{self, Judging, UNDATED},
     world::World,
 };
 use crate::{
-    courier::{Does, Receiver},
     decided::ByIngest,
     register::register,
     scene::csv,
+    webhook_sender::{Does, Receiver},
 };
 
 /// When the history begins, in hours before that of the world: some days after the first events happened.
@@ -140,7 +140,7 @@ async fn run(seed: u64) -> Result<Ahead> {
 
 fn table(world: &Arc<World>, (seed, number): (u64, u64)) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
+    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Admission>::default(), None);
     Store::over(Arc::new(table))
 }
 
@@ -176,7 +176,7 @@ impl Scene {
             worker: format!("p{}", self.tables),
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
-            courier: Some(Arc::clone(&self.receiver) as _),
+            sender: Some(Arc::clone(&self.receiver) as _),
             append: Some(Arc::new(append)),
             compacts: false,
             ..Options::new(clock)
@@ -280,14 +280,14 @@ impl Scene {
         let ages = days.iter().flat_map(|day| AGES.iter().filter_map(|age| age.of(*day)));
         for as_of in ages.filter(|at| *at <= closed).chain([now]).collect::<BTreeSet<_>>() {
             let text = as_of.to_string();
-            let words = query::Words {
+            let words = query::Params {
                 from: "2026-06-01",
                 to: "2026-06-12",
                 as_of: (as_of != now).then_some(text.as_str()),
                 columns: Some("key,score,outcome_value"),
-                ..query::Words::default()
+                ..query::Params::default()
             };
-            let request = query::Request::parse(query::What::Joined, &words)?;
+            let request = query::Request::parse(query::Dataset::Joined, &words)?;
             let answer = csv(query.run(self.workspace.id(), &request).await?);
             // Events appended by a clock that was ahead are there all the same.
             let known: Vec<&Row> =

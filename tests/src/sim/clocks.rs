@@ -12,8 +12,8 @@ use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp};
 use log::{
     batch::{BatchId, BatchPart},
-    handover::Handover,
     key::{self, LogId},
+    segment_cache::SegmentCache,
     segment_item::Segment,
 };
 use projector::{Options, Projector};
@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     scene::events,
     world::World,
@@ -121,7 +121,8 @@ impl Clocks {
     fn table(&mut self) -> Arc<dyn Table> {
         self.tables += 1;
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(self.tables);
-        let process = Process::new(Arc::clone(&self.world), seed, "clocks", Arc::<Gate>::default(), None);
+        let process =
+            Process::new(Arc::clone(&self.world), seed, "clocks", Arc::<Admission>::default(), None);
         let (world, started, is_witnessed) = (Arc::clone(&self.world), self.started, self.is_witnessed);
         Hooked::new(Arc::new(process), move |asked| {
             if let Asked::Write(key) = asked
@@ -173,9 +174,9 @@ impl Clocks {
             clock: self.clock(worker),
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
-            courier: None,
+            sender: None,
             append: None,
-            handover: Handover::default(),
+            segment_cache: SegmentCache::default(),
             compacts: true,
             rest: Duration::ZERO,
         };

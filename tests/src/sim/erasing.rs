@@ -1,7 +1,7 @@
 //! Keys are erased while events of them come: dated, without a date, corrected, taken back, over lanes that change, beside projectors that fold,
 //! evaluate, decide and build again, and die. A worker that carries an erasure out dies as well, and two do it at once.
 //!
-//! The oracle (`naive`) knows every segment as it was appended, and applies the erasures to all of the past: the key becomes its surrogate,
+//! The oracle (`naive`) knows every segment as it was appended, and applies the erasures to all of the past: the key becomes its pseudonym,
 //! tags, features and texts go, and values where they are erased too. What is stored must be that, and so must every answer, as of now and as of any instant before.
 
 pub(super) mod batches;
@@ -40,7 +40,7 @@ use tokio::{
 
 use self::batches::Sent;
 use super::{
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     world::World,
 };
@@ -89,8 +89,8 @@ pub struct Erasing {
     pub died: u64,
 }
 
-/// The surrogates of keys that were erased, each with whether values were erased as well.
-type Surrogates = BTreeMap<String, (String, bool)>;
+/// The pseudonyms of keys that were erased, each with whether values were erased as well.
+type Pseudonyms = BTreeMap<String, (String, bool)>;
 
 struct Scene {
     seed: u64,
@@ -99,7 +99,7 @@ struct Scene {
     workspace: Workspace,
     /// Keys of which an erasure was begun, or is about to be.
     begun: Mutex<BTreeSet<String>>,
-    surrogates: Mutex<Surrogates>,
+    pseudonyms: Mutex<Pseudonyms>,
     is_over: AtomicBool,
     refused: AtomicU64,
     died: AtomicU64,
@@ -124,7 +124,7 @@ async fn run(seed: u64) -> Result<Erasing> {
         random: Random::new(seed),
         workspace,
         begun: Mutex::default(),
-        surrogates: Mutex::default(),
+        pseudonyms: Mutex::default(),
         is_over: AtomicBool::new(false),
         refused: AtomicU64::new(0),
         died: AtomicU64::new(0),
@@ -169,7 +169,7 @@ async fn run(seed: u64) -> Result<Erasing> {
 
 fn table(world: &Arc<World>, (seed, number): (u64, u64)) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
+    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Admission>::default(), None);
     Store::over(Arc::new(table))
 }
 
@@ -295,13 +295,13 @@ impl Scene {
         }
     }
 
-    /// Remembers which surrogates were drawn.
+    /// Remembers which pseudonyms were drawn.
     fn note(&self, erasure: &Erasure) {
         if erasure.phase > ErasurePhase::Looking {
-            let mut known = lock(&self.surrogates);
-            for (key, surrogate) in &erasure.keys {
+            let mut known = lock(&self.pseudonyms);
+            for (key, pseudonym) in &erasure.keys {
                 // Erased once more, a key is found nowhere.
-                known.entry(key.clone()).or_insert_with(|| (surrogate.clone(), erasure.with_values));
+                known.entry(key.clone()).or_insert_with(|| (pseudonym.clone(), erasure.with_values));
             }
         }
     }

@@ -60,7 +60,7 @@ pub enum Planted {
     /// Definitions are not read from release events.
     OldDefinitions,
     /// Segments handed over differ from the appended ones.
-    WrongHandover,
+    WrongCachedSegment,
     /// The events that are left of a day that expires meanwhile are taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
@@ -83,6 +83,6 @@ impl Planted {
         Self::NoHoleCheck,
         Self::LeaseWithoutEpoch,
         Self::OldDefinitions,
-        Self::WrongHandover,
+        Self::WrongCachedSegment,
     ];
 }

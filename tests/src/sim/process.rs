@@ -34,12 +34,12 @@ const MAX_HALF_MILLIS: u64 = 12;
 /// Holds the calls of a process up. A `watch` channel would wake them in an order that is not the
 /// same in every run.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct Admission {
     is_closed: AtomicBool,
     opened: Notify,
 }
 
-impl Gate {
+impl Admission {
     /// Lets no call through.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
@@ -64,13 +64,19 @@ pub struct Process {
     world: Arc<World>,
     random: Random,
     name: String,
-    gate: Arc<Gate>,
+    gate: Arc<Admission>,
     planted: Option<Planted>,
 }
 
 impl Process {
     /// A process that is called `name`, whose calls go through `gate`.
-    pub fn new(world: Arc<World>, seed: u64, name: &str, gate: Arc<Gate>, planted: Option<Planted>) -> Self {
+    pub fn new(
+        world: Arc<World>,
+        seed: u64,
+        name: &str,
+        gate: Arc<Admission>,
+        planted: Option<Planted>,
+    ) -> Self {
         Self { world, random: Random::new(seed), name: name.to_owned(), gate, planted }
     }
 

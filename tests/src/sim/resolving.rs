@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Planted,
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     world::{World, is_segment},
 };
@@ -146,7 +146,8 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
 
 fn table(world: &Arc<World>, (seed, number): (u64, u64), planted: Option<Planted>) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), planted);
+    let table =
+        Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Admission>::default(), planted);
     Store::over(Arc::new(table))
 }
 

@@ -9,7 +9,7 @@ use std::{
 use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Columns, Day, Definition, Id, Kind, Result, Task};
 use log::{key::LogId, projection::Applied};
-use projector::{deliver::Courier, rebuild};
+use projector::{deliver::WebhookSender, rebuild};
 use table::Table;
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -33,7 +33,7 @@ pub use transitions::{RuleTransition, transitions};
 use super::{
     Op, Planted, ops,
     ops::{LOGS, PROCESSES, RELEASE_LOGS},
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     world::World,
 };
@@ -140,8 +140,8 @@ struct Scene {
     closed: Option<Day>,
     /// True if small segments are merged.
     compacts: bool,
-    /// Courier of deliveries.
-    courier: Option<Arc<dyn Courier>>,
+    /// WebhookSender of deliveries.
+    sender: Option<Arc<dyn WebhookSender>>,
     /// Prefixes that readers saw, by version, day and log.
     seen: BTreeMap<(u32, Day), Applied>,
 }
@@ -168,7 +168,7 @@ impl Scene {
             names: Names::default(),
             closed: None,
             compacts: false,
-            courier: None,
+            sender: None,
             seen: BTreeMap::new(),
         };
         scene.register().await?;
@@ -218,9 +218,9 @@ impl Scene {
     }
 
     /// A table for a process, and what holds its calls up.
-    fn table(&mut self, name: &str) -> (Arc<Gate>, Arc<dyn Table>) {
+    fn table(&mut self, name: &str) -> (Arc<Admission>, Arc<dyn Table>) {
         self.started += 1;
-        let gate = Arc::<Gate>::default();
+        let gate = Arc::<Admission>::default();
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(self.started);
         let world = Arc::clone(&self.world);
         let table = Process::new(world, seed, name, Arc::clone(&gate), self.planted);

@@ -12,11 +12,13 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::RETRACTED, lane::Place};
+use event::{
+    Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::RETRACTED, lane::LogPosition,
+};
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
-    handover::Handover,
+    segment_cache::SegmentCache,
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
     store::{Store, shown},
 };
@@ -24,13 +26,13 @@ use table::Table;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     world::{World, is_segment},
 };
 
 /// Maximum bytes that each service hands over: all that it appends.
-const HANDOVER_BYTES: u64 = 1 << 20;
+const SEGMENT_CACHE_BYTES: u64 = 1 << 20;
 
 /// Number of services, and of batches sent to each of them.
 const WRITERS: u64 = 4;
@@ -143,7 +145,7 @@ async fn run(seed: u64) -> Result<Written> {
 
 fn table(world: &Arc<World>, seed: u64, number: u64) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None);
+    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Admission>::default(), None);
     Store::over(Arc::new(table))
 }
 
@@ -154,10 +156,10 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
     let start = || {
         let (clock, off) = (scene.world.clock.clone(), Arc::clone(&off));
         let clock = Clock::from_fn(move || clock.now().plus_seconds(off.load(Ordering::Relaxed)));
-        let handover = Handover::of(HANDOVER_BYTES);
-        (Ingest::new(Arc::clone(&table), clock).handing_over(handover.clone()), handover)
+        let segment_cache = SegmentCache::of(SEGMENT_CACHE_BYTES);
+        (Ingest::new(Arc::clone(&table), clock).caching_segments(segment_cache.clone()), segment_cache)
     };
-    let (mut ingest, mut handover) = start();
+    let (mut ingest, mut segment_cache) = start();
     for number in 0..BATCHES {
         sleep(Duration::from_millis(scene.random.below(1_500))).await;
         let (kind, body) = scene.batch(writer, number);
@@ -175,7 +177,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
             };
             match timeout(patience, sent).await {
                 Ok(Ok(_)) => {
-                    scene.check_handed(&handover);
+                    scene.check_handed(&segment_cache);
                     is_done = true;
                     break;
                 }
@@ -189,7 +191,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
                 Ok(Err(error)) => panic!("{error}"),
                 Err(_) => {
                     scene.died.fetch_add(1, Ordering::Relaxed);
-                    (ingest, handover) = start();
+                    (ingest, segment_cache) = start();
                 }
             }
         }
@@ -199,18 +201,18 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
 
 impl Scene {
     /// Checks that segments handed over are in the table, and are what it packs.
-    fn check_handed(&self, handover: &Handover) {
+    fn check_handed(&self, segment_cache: &SegmentCache) {
         let mut heads = BTreeMap::new();
         for segment in segments(&self.world).expect("segments that can be read") {
             heads.insert(segment.log.clone(), segment.seq);
-            for handed in handover.take(&segment.log, (segment.seq, segment.seq), 0) {
+            for handed in segment_cache.take(&segment.log, (segment.seq, segment.seq), 0) {
                 assert_eq!(handed.place, segment.place());
                 assert_eq!(*handed.columns, segment.unpack(|_| true).expect("columns"));
                 self.handed.fetch_add(1, Ordering::Relaxed);
             }
         }
         for (log, head) in heads {
-            let beyond = handover.take(&log, (head + 1, u64::MAX), 0);
+            let beyond = segment_cache.take(&log, (head + 1, u64::MAX), 0);
             assert!(beyond.is_empty(), "{log} was handed over beyond its end");
         }
     }
@@ -303,7 +305,7 @@ fn judge(segments: &[Segment], written: &mut Written) -> Result<()> {
     // If every batch were in the lane of its name.
     let by_batch = picked(&unpacked, |segment, number| {
         let lane = segment.batches.first().map_or(0, |part| part.batch.0[0] % 4);
-        Place::of(lane, number as u64 + 1)
+        LogPosition::of(lane, number as u64 + 1)
     })?;
     written.misplaced_by_batch =
         by_batch.iter().filter(|(named, value)| last.get(named) != Some(value)).count();
@@ -319,7 +321,7 @@ fn cells(columns: &Columns, row: usize) -> (String, f64) {
 /// Predictions and judging outcomes that the join picks for each key.
 fn picked(
     segments: &[(&Segment, Columns)],
-    place: impl Fn(&Segment, usize) -> Place,
+    place: impl Fn(&Segment, usize) -> LogPosition,
 ) -> Result<BTreeMap<Named, f64>> {
     let mut picked = BTreeMap::new();
     let days: BTreeSet<Day> = segments.iter().map(|(segment, _)| segment.log.day).collect();

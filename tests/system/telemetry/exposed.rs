@@ -123,7 +123,7 @@ fn metrics_are_right(service: &Service, requests: &Family) {
         assert!(metric(series) > 0.0, "{series}");
     }
     // Segments that were handed over are not unpacked.
-    let handed = metric(r#"almanac_handover_segments_total{outcome="taken"}"#);
+    let handed = metric(r#"almanac_segment_cache_segments_total{outcome="taken"}"#);
     assert!(handed + metric("almanac_projector_decoded_bytes_total") > 0.0, "{handed}");
     assert_eq!(metric(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);
     assert!(requests.labels["route"].contains("/v1/workspaces/{category}/{name}/predictions"));

@@ -34,7 +34,7 @@ use tower::ServiceExt;
 
 use super::ground::Ground;
 use crate::{
-    fetch::Web,
+    http_client::Web,
     serve::{Listening, serve},
     up::{Options, Services},
 };

@@ -26,7 +26,7 @@ use tests::{
 };
 use tokio::sync::watch;
 use tower::ServiceExt;
-use web::{Asker, Demands};
+use web::{Demands, Requester};
 
 use super::ground::Ground;
 use crate::up::{Options, Services};
@@ -81,16 +81,16 @@ impl House {
     }
 
     async fn send(&self, route: (&str, &str), headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
-        self.send_as(Asker::default(), route, headers).await
+        self.send_as(Requester::default(), route, headers).await
     }
 
     async fn send_as(
         &self,
-        asker: Asker,
+        requester: Requester,
         (method, uri): (&str, &str),
         headers: &[(&str, &str)],
     ) -> (StatusCode, HeaderMap, String) {
-        let mut request = Request::builder().method(method).uri(uri).extension(asker);
+        let mut request = Request::builder().method(method).uri(uri).extension(requester);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -191,7 +191,7 @@ async fn session_cookie_works_only_for_dashboard_requests(house: House) {
     let (status, ..) = house.send(whoami, &[("Authorization", &format!("Bearer {value}"))]).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     // Over TLS the cookie is another one, which only TLS sends and only this host sets.
-    let encrypted = || Asker { is_encrypted: true, ..Asker::default() };
+    let encrypted = || Requester { is_encrypted: true, ..Requester::default() };
     let bearer = format!("Bearer {}", ann.text());
     let (_, headers, _) =
         house.send_as(encrypted(), ("POST", "/v1/session"), &[("Authorization", &bearer)]).await;
@@ -219,14 +219,15 @@ async fn session_cannot_exceed_the_token_that_opened_it(house: House) {
     let may =
         async |cookie: &str| house.send(put, &[("Cookie", cookie), OWN]).await.0 != StatusCode::FORBIDDEN;
     assert!(may(&cookie).await && !may(&house.sign_in(&narrow).await).await, "limits of the token hold");
-    let asker = |address: &str| Asker { address: Some(address.parse().unwrap()), ..Asker::default() };
+    let requester =
+        |address: &str| Requester { address: Some(address.parse().unwrap()), ..Requester::default() };
     let bearer = format!("Bearer {}", bound.text());
     let open = ("POST", "/v1/session");
-    let (_, headers, _) = house.send_as(asker("192.0.2.7"), open, &[("Authorization", &bearer)]).await;
+    let (_, headers, _) = house.send_as(requester("192.0.2.7"), open, &[("Authorization", &bearer)]).await;
     let at_home = headers[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
     let whoami = ("GET", "/v1/whoami");
     for (address, status) in [("192.0.2.9", StatusCode::OK), ("198.51.100.1", StatusCode::UNAUTHORIZED)] {
-        let (answered, ..) = house.send_as(asker(address), whoami, &[("Cookie", &at_home), OWN]).await;
+        let (answered, ..) = house.send_as(requester(address), whoami, &[("Cookie", &at_home), OWN]).await;
         assert_eq!(answered, status, "{address}");
     }
     // A session opens no other one, so it cannot be renewed; nor does a token for one append open one.

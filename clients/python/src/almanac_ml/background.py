@@ -237,9 +237,9 @@ class Logger:
     ) -> bool:
         """Logs what really happened, observed now unless ``observed_at`` says when.
 
-        Without ``predicted_at`` and ``predicted_on`` it judges the latest prediction of its key up to then that is no
+        Without ``predicted_at`` and ``predicted_on`` it labels the latest prediction of its key up to then that is no
         earlier than ``predicted_since``, or than 90 days before, and waits until that is found; with
-        ``judges="all"`` it judges all of these predictions.
+        ``applies_to="all"`` it labels all of these predictions.
         """
         at = time.time() if observed_at is None else observed_at
         return self._take(

@@ -75,7 +75,7 @@ class Receipt:
     warnings: List[str] = field(default_factory=list)
     """What the service found strange, such as 20 labels or more of which none is a positive label of the workspace."""
     unmatched: int = 0
-    """How many outcomes do not say which prediction they judge, and wait until it is found."""
+    """How many outcomes do not say which prediction they label, and wait until it is found."""
 
 
 @dataclass(frozen=True)
@@ -379,11 +379,11 @@ class Workspace:
     ) -> Receipt:
         """Stores what really happened, and returns when it is durable.
 
-        An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
+        An outcome labels the predictions of its key: those of the instant ``predicted_at``, or all of
         the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
         that name. One that has neither waits until its prediction is found: the latest of its key up to
         ``observed_at`` and no earlier than ``predicted_since``, or than 90 days before (see :meth:`unmatched`).
-        With ``judges="all"``, or a column that says so, it judges all of these predictions.
+        With ``applies_to="all"``, or a column that says so, it labels all of these predictions.
         ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
         ``retracted_because`` is a reason for which the outcomes of these keys and times are taken back.
         ``known_at`` is as in :meth:`log_predictions`.
@@ -418,7 +418,7 @@ class Workspace:
         state: Optional[str] = None,
         limit: int = 100,
     ) -> Dict[str, Any]:
-        """What became of outcomes that do not say which prediction they judge.
+        """What became of outcomes that do not say which prediction they label.
 
         ``counts`` says how many of those that came on these days (the last 100 by default) are ``waiting`` for their
         prediction, ``decided`` and to be appended, ``appended``, ``expired`` and ``refused``; ``outcomes`` lists
@@ -448,9 +448,9 @@ class Workspace:
         since: Optional[Day] = None,
         until: Optional[Day] = None,
     ) -> List[Dict[str, Any]]:
-        """Settles outcomes of a key that do not say which prediction they judge again, and tells what became of each.
+        """Settles outcomes of a key that do not say which prediction they label again, and tells what became of each.
 
-        What each was decided to judge is retracted, and it judges what is found now (``again``). One that waits already
+        What each was decided to label is retracted, and it labels what is found now (``again``). One that waits already
         is left alone (``waiting``); ``expired`` says that no prediction was found in time.
         """
         body = {"key": _frames.text(key), "observed_at": observed_at and _instant(observed_at)}
@@ -620,7 +620,7 @@ class Workspace:
         return self.query("outcomes", since, until, **options)
 
     def joined(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
-        """Predictions with the outcomes that judge them: see :meth:`query`."""
+        """Predictions with the outcomes that label them: see :meth:`query`."""
         return self.query("joined", since, until, **options)
 
     def rollups(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
@@ -649,7 +649,7 @@ class Workspace:
         """
         return self.query("estimates", since, until, reference=_days(reference), **options)
 
-    def segments(
+    def slices(
         self,
         since: Optional[Day] = None,
         until: Optional[Day] = None,
@@ -658,12 +658,12 @@ class Workspace:
         pairs: bool = False,
         **options: Any,
     ) -> Any:
-        """In which values of its declared splits each release is worse than on the whole, the worst first.
+        """In which values of its declared dimensions each release is worse than on the whole, the worst first.
 
-        ``metric`` is the primary metric unless it is named; ``pairs`` ranks values of two splits too: see
+        ``metric`` is the primary metric unless it is named; ``pairs`` ranks values of two dimensions too: see
         :meth:`query`.
         """
-        return self.query("segments", since, until, metric=metric, pairs=pairs, **options)
+        return self.query("slices", since, until, metric=metric, pairs=pairs, **options)
 
     def head_to_head(
         self, release: Named, against: Named, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
@@ -980,17 +980,17 @@ class Workspace:
         threshold: Optional[float] = None,
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
-        splits: Optional[Sequence[str]] = None,
+        dimensions: Optional[Sequence[str]] = None,
         custom_metrics: Optional[Mapping[str, str]] = None,
     ) -> None:
         """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass or regression.
 
         One that is there must have what is given; :meth:`define_model` changes it. The other words say how its
-        predictions are judged, as ``almanac model create`` explains them. ``metrics`` are metrics of its own by name,
+        predictions are evaluated, as ``almanac model create`` explains them. ``metrics`` are metrics of its own by name,
         each an aggregate in SQL over the columns of ``joined``: ``{"late": "avg(abs(value - outcome_value))"}``.
         """
-        judging = _judging(positive_label, threshold, costs, interval_level, splits, custom_metrics)
-        advice = f"define_model({name!r}, ...) says how it is judged from a day on"
+        judging = _judging(positive_label, threshold, costs, interval_level, dimensions, custom_metrics)
+        advice = f"define_model({name!r}, ...) says how it is evaluated from a day on"
         self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task", advice)
 
     def define_model(
@@ -1003,15 +1003,15 @@ class Workspace:
         threshold: Optional[float] = None,
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
-        splits: Optional[Sequence[str]] = None,
+        dimensions: Optional[Sequence[str]] = None,
         custom_metrics: Optional[Mapping[str, Optional[str]]] = None,
     ) -> None:
-        """Says how the predictions of a model are judged from the day ``since`` on, or from today.
+        """Says how the predictions of a model are evaluated from the day ``since`` on, or from today.
 
         What is not given stays as it is, and what is given holds until a definition from a later day names it
         again; a metric that is ``None`` is taken away.
         """
-        judging = _judging(positive_label, threshold, costs, interval_level, splits, custom_metrics)
+        judging = _judging(positive_label, threshold, costs, interval_level, dimensions, custom_metrics)
         said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
         self._post(self._url("definitions"), said)
 
@@ -1184,7 +1184,7 @@ class Workspace:
         releases: Sequence[str] = (),
         model: Optional[str] = None,
         n: Optional[int] = None,
-        applies_to: int = 1,
+        judges: int = 1,
         tags: Sequence[str] = (),
         seed: int = 0,
     ) -> Dict[str, Any]:
@@ -1203,7 +1203,7 @@ class Workspace:
             "seed": seed,
             "model": model,
             "releases": _names(releases),
-            "applies_to": applies_to,
+            "judges": judges,
             "tags": _names(tags),
         }
         return self._warned("reviews", asked)
@@ -1278,7 +1278,7 @@ class Workspace:
         """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
-        under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go
+        under pseudonyms by chance; their tags, features and texts go. With ``values`` scores, labels and values go
         too, and metrics are made again without them. The reason stays: it must not have a key in it.
         """
         many = keys if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes)) else [keys]
@@ -1644,16 +1644,16 @@ def _judging(
     threshold: Optional[float],
     costs: Optional[Mapping[str, float]],
     interval_level: Optional[float],
-    splits: Optional[Sequence[str]],
+    dimensions: Optional[Sequence[str]],
     custom_metrics: Optional[Mapping[str, Optional[str]]],
 ) -> Dict[str, Any]:
-    """How predictions are judged, as a body has it."""
+    """How predictions are evaluated, as a body has it."""
     return {
         "positive_label": _frames.text(positive_label),
         "threshold": threshold,
         "costs": _costs(costs),
         "interval_level": interval_level,
-        "splits": None if splits is None else _names(splits),
+        "dimensions": None if dimensions is None else _names(dimensions),
         "custom_metrics": None if custom_metrics is None else dict(custom_metrics),
     }
 

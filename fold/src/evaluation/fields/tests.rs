@@ -29,7 +29,7 @@ fn unlabelled_prediction_takes_class_of_greatest_score() {
     let evaluation = judge(&predictions, &outcomes);
     let release = &evaluation.releases["classes"];
     let Some(Measures::Multiclass(of)) = &release.measures else { panic!("{release:?}") };
-    assert_eq!((of.judged, of.correct, release.unjudged()), (4, 3, 1));
+    assert_eq!((of.judged, of.correct, release.unlabelled()), (4, 3, 1));
     assert_eq!((of.scores.scored, of.scores.top), (3, [3, 3, 3]));
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use event::{Columns, Definition, Task, lane::Place};
+use event::{Columns, Definition, Task, lane::LogPosition};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -65,9 +65,9 @@ pub(in crate::evaluation) fn fed(
         let predictions: Vec<Columns> =
             predictions.iter().map(|columns| this.take(columns.clone()).unwrap()).collect();
         let outcomes = this.take(outcomes.clone()).unwrap();
-        let log = |(seq, columns)| LogSegment { place: Place::of(0, seq), columns };
+        let log = |(seq, columns)| LogSegment { place: LogPosition::of(0, seq), columns };
         let log: Vec<_> = (1..).zip(&predictions).map(log).collect();
-        evaluator.add(&log, &[LogSegment { place: Place::of(0, 1), columns: &outcomes }])?;
+        evaluator.add(&log, &[LogSegment { place: LogPosition::of(0, 1), columns: &outcomes }])?;
         next = this.following();
     }
     Ok(evaluator)

@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use event::{Columns, Definition, Task, lane::Place};
+use event::{Columns, Definition, Task, lane::LogPosition};
 
 use super::*;
 use crate::{
@@ -22,7 +22,7 @@ fn intervals(task: Task, predictions: &[Prediction], outcomes: &[Outcome], halvi
     while let Some(this) = partition {
         let take = |columns: &Columns| this.take(columns.clone()).unwrap();
         let (predictions, outcomes) = (take(&predictions), take(&outcomes));
-        let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+        let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
         partition = this.following();
     }
@@ -134,7 +134,7 @@ fn multi_day_keys_use_definition_of_their_day() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     let by = |label: &str| {
         let task = Task::Binary { positive_label: label.into() };
         BTreeMap::from([("v1".to_owned(), Definition::of(task))])
@@ -158,7 +158,7 @@ fn interval_is_independent_of_other_requested_metrics() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     let asked = |of: IntervalsOf| {
         let by = BTreeMap::from([("v1".to_owned(), Definition::of(binary()))]);
         let mut evaluator = Evaluator::new(by).with_intervals(Some(of));
@@ -187,7 +187,7 @@ fn only_the_shown_release_gets_intervals() {
     let others = rows.iter().map(|row| Prediction { release: "v2", ..row.clone() });
     let both: Vec<Prediction> = rows.iter().cloned().chain(others).collect();
     let (predictions, outcomes) = (testing::predictions(&both, true), testing::outcomes(&outcomes, false));
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     let asked = |shown: Option<&str>| {
         let by = ["v1", "v2"].map(|name| (name.to_owned(), Definition::of(binary())));
         let evaluator = Evaluator::new(by.clone().into()).with_intervals(Some(IntervalsOf::ALL));
@@ -211,7 +211,7 @@ fn drawing_ends_when_it_is_told_to() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
-    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
     let asked_before_it_ends = |most: usize| {
         let by = BTreeMap::from([("v1".to_owned(), Definition::of(binary()))]);
         let mut evaluator = Evaluator::new(by).with_intervals(Some(IntervalsOf::ALL));
@@ -251,7 +251,7 @@ fn class_scores_have_intervals_and_add_work() {
     }
     let mut rows = Rows::new(&Definition::of(Task::Multiclass), Instead::default(), IntervalsOf::ALL);
     let (columns, outcomes) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
-    let segment = |columns| LogSegment { place: Place::of(0, 1), columns };
+    let segment = |columns| LogSegment { place: LogPosition::of(0, 1), columns };
     let (left, right) = (View::read(&segment(&columns)).unwrap(), View::read(&segment(&outcomes)).unwrap());
     let at = crate::RowRef { segment: 0, row: 0 };
     rows.keep("a", &left.fields(at), &right.fields(at));

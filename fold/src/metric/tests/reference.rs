@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use event::{Costs, CustomMetric, Definition, Task, lane::Place};
+use event::{Costs, CustomMetric, Definition, Task, lane::LogPosition};
 use serde_json::Value;
 
 use super::*;
@@ -86,7 +86,7 @@ impl Case {
         let by = self.predictions.iter().map(definition).collect();
         let (predictions, outcomes) =
             (testing::predictions(&self.predictions, true), testing::outcomes(&self.outcomes, false));
-        let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+        let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
         let mut evaluator = Evaluator::new(by)
             .at_threshold(threshold)
             .with_intervals(self.has_intervals.then_some(IntervalsOf::ALL));

@@ -7,7 +7,7 @@ use super::*;
 use crate::testing::{self, floats, texts};
 
 fn sketched(columns: &Columns) -> Delta {
-    let segment = LogSegment { place: Place::of(0, 1), columns };
+    let segment = LogSegment { place: LogPosition::of(0, 1), columns };
     Delta::folded(Folding::Features, Kind::Predictions, segment).unwrap()
 }
 
@@ -48,7 +48,7 @@ fn the_state_of_features_is_golden() {
 #[test]
 fn features_belong_only_to_predictions_apart_from_rollups() {
     let columns = rows(&[("v1", Some(1.0), Some(2.0))]);
-    let segment = || LogSegment { place: Place::of(0, 1), columns: &columns };
+    let segment = || LogSegment { place: LogPosition::of(0, 1), columns: &columns };
     assert_eq!(Delta::folded(Folding::Features, Kind::Metrics, segment()).unwrap(), Delta::default());
     let rollup = Delta::of(Kind::Predictions, segment()).unwrap();
     assert!(rollup.parts.keys().all(|breakdown| breakdown.by != By::Feature));

@@ -1,6 +1,6 @@
 //! Folds checked by hand.
 
-use event::{Column, Values, lane::Place};
+use event::{Column, Values, lane::LogPosition};
 
 use super::*;
 use crate::{
@@ -80,7 +80,7 @@ fn bad_columns_are_refused() {
         (with(1, floats("tag.x", &[None, Some(1.0)])), FoldError::Type { column: "tag.x".into() }),
     ];
     for (columns, error) in cases {
-        let segment = LogSegment { place: Place::of(0, 1), columns: &columns };
+        let segment = LogSegment { place: LogPosition::of(0, 1), columns: &columns };
         assert_eq!(Delta::of(Kind::Predictions, segment), Err(error.clone()));
         assert_eq!(event::Error::from(error).kind(), event::ErrorKind::Corrupt);
     }
@@ -154,9 +154,9 @@ fn later_event_is_last_of_a_metric() {
         (series.last, series.last_in.unwrap().to_string())
     };
     let segments = [
-        observed(Place::of(0, 1), &[9.0]),
-        observed(Place::of(0, 2), &[5.0, 8.0, 3.0]),
-        observed(Place::of(1, 1), &[1.0, 2.0]),
+        observed(LogPosition::of(0, 1), &[9.0]),
+        observed(LogPosition::of(0, 2), &[5.0, 8.0, 3.0]),
+        observed(LogPosition::of(1, 1), &[1.0, 2.0]),
     ];
     assert_eq!(last(&segments[0]), (9.0, "0/1/0".into()));
     assert_eq!(last(&segments[1]), (3.0, "0/2/2".into()));

@@ -1,6 +1,6 @@
 //! Properties of folds of any events.
 
-use event::lane::Place;
+use event::lane::LogPosition;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
@@ -90,7 +90,7 @@ fn segments(events: &[Event], cuts: &[usize], coded: bool) -> Vec<Delta> {
         let segment = &events[start.min(end)..end];
         for kind in Kind::ALL {
             let of_kind: Vec<&Event> = segment.iter().filter(|event| event.kind == kind).collect();
-            folded.push(folded_at(Place::of(0, seq), kind, &pack(kind, &of_kind, coded)));
+            folded.push(folded_at(LogPosition::of(0, seq), kind, &pack(kind, &of_kind, coded)));
         }
         start = end.max(start);
     }

@@ -69,7 +69,7 @@ struct Oracle {
 
 impl Oracle {
     /// Returns the days of a batch that must be stored now; `None`, when it must be refused.
-    fn expected(&mut self, name: Name, content: usize, claims: bool) -> Option<[bool; 2]> {
+    fn expected(&mut self, name: Name, content: usize, records: bool) -> Option<[bool; 2]> {
         Some(match name {
             Name::Nothing => [true; 2],
             Name::Content => {
@@ -89,7 +89,7 @@ impl Oracle {
                     }
                     None => {
                         let until = self.now + IDEMPOTENCY_SECONDS;
-                        self.keys[key] = claims.then_some(Used { content, until, days: [false; 2] });
+                        self.keys[key] = records.then_some(Used { content, until, days: [false; 2] });
                         [true; 2]
                     }
                 }
@@ -176,7 +176,7 @@ async fn run(steps: Vec<Step>) {
             world.table.inner.put(barrier, Condition::None).await.unwrap();
         }
         let counts = counts(&world).await;
-        // The claim is the first write.
+        // The record is the first write.
         let expected = oracle.expected(name, content, dies_after != Some(0));
         match (&result, expected) {
             (Err(error), None) => assert!(error.is_conflict() || dies_after.is_some(), "{error}"),

@@ -160,10 +160,10 @@ async fn abandoned_claim_is_fulfilled_by_another_process() {
         lane: 0,
     };
     let (workspace, kind) = (&world.workspace, Kind::Predictions);
-    let claims = Claims { table: &*world.table, workspace, kind, name: "nightly" };
-    let mut claim = Claim::new(&digest, 5, Remember::Week, world.clock.now());
-    claim.after.insert(log, 0);
-    claims.open(claim).await.unwrap();
+    let records = IdempotencyRecords { table: &*world.table, workspace, kind, name: "nightly" };
+    let mut record = IdempotencyRecord::new(&digest, 5, Remember::Week, world.clock.now());
+    record.after.insert(log, 0);
+    records.open(record).await.unwrap();
     world.append(&world.appender(), world.batch(10, 1), None).await.unwrap();
     assert!(world.append(&world.appender(), batch.clone(), Some("nightly")).await.unwrap());
     assert!(!world.append(&world.appender(), batch, Some("nightly")).await.unwrap());

@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use event::{Columns, Definition, Error, ErrorKind, Kind, Result, Task, Timestamp, lane::Place};
+use event::{Columns, Definition, Error, ErrorKind, Kind, Result, Task, Timestamp, lane::LogPosition};
 use fold::LogSegment;
 use ingest::Ingest;
 use log::segment_item::Segment;
 use projector::verify::verify;
-use query::{Query, Request, What, Words};
+use query::{Dataset, Params, Query, Request};
 use table::Table;
 
 use super::{
-    Erasing, Scene, Surrogates,
+    Erasing, Pseudonyms, Scene,
     batches::{self, Sent},
     build_again, lock,
     naive::{self, Both, Row},
@@ -30,11 +30,11 @@ pub(super) async fn judge(
     (sent, asked): Asked<'_>,
     erasing: &mut Erasing,
 ) -> Result<()> {
-    let surrogates = lock(&scene.surrogates).clone();
+    let pseudonyms = lock(&scene.pseudonyms).clone();
     let segments = naive::segments(&scene.world)?;
-    let rows = stored_is_the_rest(&segments, &surrogates, erasing)?;
+    let rows = stored_is_the_rest(&segments, &pseudonyms, erasing)?;
     says_nothing(scene, erasing);
-    metrics_stay(&segments, &surrogates, asked, erasing)?;
+    metrics_stay(&segments, &pseudonyms, asked, erasing)?;
     let mut judging = Judging::default();
     resolving::judge(&scene.world, table, &mut judging).await?;
     erasing.violations.append(&mut judging.violations);
@@ -55,7 +55,7 @@ pub(super) async fn judge(
 }
 
 /// Checks that each segment is its appended form without erased keys. Returns all events, without what was erased.
-fn stored_is_the_rest(segments: &[Both], surrogates: &Surrogates, erasing: &mut Erasing) -> Result<Vec<Row>> {
+fn stored_is_the_rest(segments: &[Both], pseudonyms: &Pseudonyms, erasing: &mut Erasing) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     for Both { appended, stored } in segments {
         let at = format!("{}/{}", appended.log, appended.seq);
@@ -69,7 +69,7 @@ fn stored_is_the_rest(segments: &[Both], surrogates: &Surrogates, erasing: &mut 
         if *stored != expected {
             erasing.violations.push(format!("{at} is another one: {stored:?}"));
         }
-        let rows = naive::rows(appended)?.into_iter().map(|row| naive::erased(row, surrogates));
+        let rows = naive::rows(appended)?.into_iter().map(|row| naive::erased(row, pseudonyms));
         let (rows, was): (Vec<Row>, Vec<bool>) = rows.unzip();
         let erased = was.into_iter().filter(|was| *was).count();
         if stored.erased != erased as u64 {
@@ -105,7 +105,7 @@ fn says_nothing(scene: &Scene, erasing: &mut Erasing) {
 /// as of each instant.
 fn metrics_stay(
     segments: &[Both],
-    surrogates: &Surrogates,
+    pseudonyms: &Pseudonyms,
     asked: &[Timestamp],
     erasing: &mut Erasing,
 ) -> Result<()> {
@@ -113,7 +113,7 @@ fn metrics_stay(
     let mut before = Vec::new();
     let mut after = Vec::new();
     for both in segments {
-        before.push(naive::under_their_keys(unpacked(&both.appended)?, surrogates));
+        before.push(naive::under_their_keys(unpacked(&both.appended)?, pseudonyms));
         after.push(both.stored.as_ref().map_or(Ok(Columns { rows: 0, columns: Vec::new() }), unpacked)?);
     }
     let task = Definition::of(Task::Binary { positive_label: "1".into() });
@@ -127,7 +127,7 @@ fn metrics_stay(
                     (segment.log.kind, segment.log.day) == (kind, day) && segment.appended_at <= as_of
                 });
                 let placed = |(segment, columns): (&Segment, _)| LogSegment {
-                    place: Place::of(segment.log.lane, segment.seq),
+                    place: LogPosition::of(segment.log.lane, segment.seq),
                     columns,
                 };
                 of_kind.map(placed).collect()
@@ -159,8 +159,8 @@ async fn answers(
     erasing: &mut Erasing,
 ) -> Result<BTreeMap<String, String>> {
     let query = Query::new(Arc::clone(table), scene.world.clock.clone());
-    let ask = async |what, as_of: Option<&str>, words: Words<'static>| -> Result<String> {
-        let words = Words { from: "2026-06-01", to: "2026-06-09", as_of, ..words };
+    let ask = async |what, as_of: Option<&str>, words: Params<'static>| -> Result<String> {
+        let words = Params { from: "2026-06-01", to: "2026-06-09", as_of, ..words };
         Ok(csv(query.run(scene.workspace.id(), &Request::parse(what, &words)?).await?))
     };
     let now = scene.world.clock.now();
@@ -169,7 +169,7 @@ async fn answers(
         let text = as_of.to_string();
         let as_of_text = (as_of != now).then_some(text.as_str());
         let columns = Some("key,score,outcome_value");
-        let answer = ask(What::Joined, as_of_text, Words { columns, ..Words::default() }).await?;
+        let answer = ask(Dataset::Joined, as_of_text, Params { columns, ..Params::default() }).await?;
         let known: Vec<&Row> = rows.iter().filter(|row| row.appended_at <= as_of).collect();
         if parsed(&answer)? != naive::joined(&known) {
             erasing
@@ -180,19 +180,19 @@ async fn answers(
     }
     let instant = scene.world.clock.now().to_string();
     for (name, by) in [("evaluations", None), ("by branch", Some("release,tag.branch"))] {
-        let words = || Words { by, ..Words::default() };
-        let stored = ask(What::Evaluations, None, words()).await?;
-        let computed = ask(What::Evaluations, Some(&instant), words()).await?;
+        let words = || Params { by, ..Params::default() };
+        let stored = ask(Dataset::Evaluations, None, words()).await?;
+        let computed = ask(Dataset::Evaluations, Some(&instant), words()).await?;
         if stored != computed {
             erasing.violations.push(format!("{name}: {stored} is stored, of events it is {computed}"));
         }
         answers.insert(name.to_owned(), stored);
     }
     for (what, columns, expected) in [
-        (What::Evaluations, "day,release,erased", naive::erased_predictions(rows)),
-        (What::Rollups, "day,release,erased", marks.clone()),
+        (Dataset::Evaluations, "day,release,erased", naive::erased_predictions(rows)),
+        (Dataset::Rollups, "day,release,erased", marks.clone()),
     ] {
-        let words = Words { columns: Some(columns), ..Words::default() };
+        let words = Params { columns: Some(columns), ..Params::default() };
         let answer = ask(what, None, words).await?;
         let found: Vec<String> =
             answer.lines().skip(1).filter(|line| is_marked(line)).map(str::to_owned).collect();
@@ -201,23 +201,23 @@ async fn answers(
         }
     }
     // A query of one key goes by the filters of closed days.
-    let surrogates = lock(&scene.surrogates).clone();
-    for (surrogate, _) in surrogates.into_values() {
-        let words = Words {
+    let pseudonyms = lock(&scene.pseudonyms).clone();
+    for (pseudonym, _) in pseudonyms.into_values() {
+        let words = Params {
             from: "2026-06-01",
             to: "2026-06-09",
-            key: Some(&surrogate),
+            key: Some(&pseudonym),
             columns: Some("key,score,value"),
-            ..Words::default()
+            ..Params::default()
         };
-        let request = Request::parse(What::Events(Kind::Predictions), &words)?;
+        let request = Request::parse(Dataset::Events(Kind::Predictions), &words)?;
         let answer = csv(query.run(scene.workspace.id(), &request).await?);
-        let mut expected = naive::of_key(rows, &surrogate);
+        let mut expected = naive::of_key(rows, &pseudonym);
         expected.sort();
         if parsed(&answer)? != expected {
-            erasing.violations.push(format!("of {surrogate}: {answer:?}, not {expected:?}"));
+            erasing.violations.push(format!("of {pseudonym}: {answer:?}, not {expected:?}"));
         }
-        answers.insert(surrogate, answer);
+        answers.insert(pseudonym, answer);
     }
     Ok(answers)
 }

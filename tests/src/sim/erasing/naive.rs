@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use event::{Columns, Day, Kind, Result, Timestamp, Values, surrogate::is_surrogate};
+use event::{Columns, Day, Kind, Result, Timestamp, Values, pseudonym::is_pseudonym};
 use log::{segment_item::Segment, store::shown};
 use table::Item;
 
-use super::Surrogates;
+use super::Pseudonyms;
 use crate::sim::world::World;
 
 /// An event: its fields by name, as text that no two values share.
@@ -68,11 +68,11 @@ fn cells(columns: &Columns, row: usize) -> Cells {
 }
 
 /// Returns the rest of an event after erasure; true, if it has an erased key.
-pub(in crate::sim) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
-    let Some((surrogate, with_values)) = row.cells.get("key").and_then(|key| surrogates.get(key)) else {
+pub(in crate::sim) fn erased(mut row: Row, pseudonyms: &Pseudonyms) -> (Row, bool) {
+    let Some((pseudonym, with_values)) = row.cells.get("key").and_then(|key| pseudonyms.get(key)) else {
         return (row, false);
     };
-    row.cells.insert("key".to_owned(), surrogate.clone());
+    row.cells.insert("key".to_owned(), pseudonym.clone());
     row.cells
         .retain(|name, _| name != "reason" && !name.starts_with("tag.") && !name.starts_with("feature."));
     if *with_values {
@@ -87,16 +87,16 @@ pub(in crate::sim) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, boo
 /// Columns with predicted, observed and measured values.
 const VALUES: [&str; 3] = ["score", "label", "value"];
 
-/// Predictions or outcomes as if nothing had been erased but values: what was appended under a surrogate, since it had waited, is of its key.
-pub(in crate::sim) fn under_their_keys(mut columns: Columns, surrogates: &Surrogates) -> Columns {
+/// Predictions or outcomes as if nothing had been erased but values: what was appended under a pseudonym, since it had waited, is of its key.
+pub(in crate::sim) fn under_their_keys(mut columns: Columns, pseudonyms: &Pseudonyms) -> Columns {
     let Some(keys) = columns.column("key") else { return columns };
-    let of_surrogate = |text: &str| surrogates.iter().find(|(_, known)| known.0 == text);
+    let of_pseudonym = |text: &str| pseudonyms.iter().find(|(_, known)| known.0 == text);
     let key = |row| {
         let text = keys.text(row).unwrap_or_default();
-        of_surrogate(text).map_or_else(|| text.to_owned(), |(key, _)| key.clone())
+        of_pseudonym(text).map_or_else(|| text.to_owned(), |(key, _)| key.clone())
     };
     let keys: Vec<String> = (0..columns.rows).map(key).collect();
-    let stays: Vec<bool> = keys.iter().map(|key| surrogates.get(key).is_none_or(|known| !known.1)).collect();
+    let stays: Vec<bool> = keys.iter().map(|key| pseudonyms.get(key).is_none_or(|known| !known.1)).collect();
     for column in &mut columns.columns {
         if column.name == "key" {
             column.values = Values::Text(keys.iter().map(String::as_str).collect());
@@ -148,7 +148,7 @@ pub(in crate::sim) fn erased_predictions(rows: &[Row]) -> Vec<String> {
     let mut counts = BTreeMap::<String, u64>::new();
     let rows: Vec<&Row> = rows.iter().collect();
     for row in standing(&rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
-        if is_surrogate(cell(row, "key")) {
+        if is_pseudonym(cell(row, "key")) {
             *counts.entry(format!("{},{}", row.day, cell(row, "release"))).or_default() += 1;
         }
     }

@@ -30,7 +30,7 @@ pub use load::{Heated, Load, Span};
 pub use partitions::{Limits, Partitions, Units};
 
 use super::{
-    process::{Gate, Process},
+    process::{Admission, Process},
     random::Random,
     world::World,
 };
@@ -205,9 +205,9 @@ fn options(world: &World) -> Options {
         clock: world.clock.clone(),
         period: Duration::from_secs(2),
         sweep_every: Duration::from_secs(300),
-        courier: None,
+        sender: None,
         append: None,
-        handover: log::handover::Handover::default(),
+        segment_cache: log::segment_cache::SegmentCache::default(),
         compacts: false,
         rest: projector::PAID_REST,
     }
@@ -225,7 +225,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
     let shared = Arc::new(Shared { heat: Mutex::new(heat), begin: Instant::now() });
     let table = |number: u64| -> Arc<dyn Table> {
         let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-        let gate = Arc::<Gate>::default();
+        let gate = Arc::<Admission>::default();
         let inner = Process::new(Arc::clone(&world), seed, &number.to_string(), gate, None);
         let table = Throttled { inner, shared: Arc::clone(&shared), random: Random::new(seed + 500) };
         Store::over(Arc::new(table))
@@ -311,7 +311,7 @@ async fn send(scene: Arc<Scene>, service: Arc<Ingest>, client: u64) -> u64 {
 /// Waits until the projector has folded all; returns after how many seconds, or nothing when that takes an hour.
 async fn catch_up(world: &World, scene: &Scene) -> Result<Option<u64>> {
     // Reads of the observer are not throttled.
-    let looks = Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None);
+    let looks = Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Admission>::default(), None);
     let looks: Arc<dyn Table> = Store::over(Arc::new(looks));
     let catalog = Catalog::new(Arc::clone(&looks));
     let asked = Instant::now();

@@ -11,7 +11,7 @@ use log::{
     key::{self, LogId},
     segment_item::Segment,
 };
-use projector::dlq;
+use projector::dead_letters;
 use table::{Condition, Item, Write};
 
 use super::{Planted, Scene};
@@ -44,13 +44,13 @@ impl Scene {
     /// Hands what was appended over to most of the projectors that take it.
     fn hand_over(&self, segment: &Segment, columns: Columns, at: usize) {
         let columns = match self.planted {
-            Some(Planted::WrongHandover) => events_of(&segment.log, at + 1, columns.rows, self.releases),
+            Some(Planted::WrongCachedSegment) => events_of(&segment.log, at + 1, columns.rows, self.releases),
             _ => columns,
         };
         let columns = Arc::new(columns);
         for running in self.processes.iter().flatten() {
             if !self.handing.hits(4) {
-                running.handover.give(segment, &columns, 0);
+                running.segment_cache.give(segment, &columns, 0);
             }
         }
     }
@@ -69,10 +69,11 @@ impl Scene {
 
     pub(super) async fn skip(&mut self) {
         let (_, table) = self.table("operator");
-        let letters = dlq::list(&*table, &self.workspace).await.unwrap_or_default();
-        if let Some(letter) = letters.iter().find(|letter| letter.state == dlq::LetterState::Stopped) {
+        let letters = dead_letters::list(&*table, &self.workspace).await.unwrap_or_default();
+        if let Some(letter) = letters.iter().find(|letter| letter.state == dead_letters::LetterState::Stopped)
+        {
             // It may fail, or not be what stops the log; then nothing must have changed.
-            _ = dlq::skip(&*table, letter).await;
+            _ = dead_letters::skip(&*table, letter).await;
         }
     }
 }

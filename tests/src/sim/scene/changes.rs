@@ -221,7 +221,7 @@ impl Scene {
 }
 
 /// Makes a definition from a day on. The bits of the threshold also select what it names: the label, the threshold, costs,
-/// splits and metrics of its own, which another one takes away.
+/// dimensions and metrics of its own, which another one takes away.
 fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange {
     let has = |part: u64| threshold & part > 0;
     let nothing = || Some(NOTHING.to_owned());
@@ -238,7 +238,7 @@ fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange
         } else {
             None
         },
-        splits: has(2).then(|| vec!["tag.place".to_owned(), "feature.f1:3:9".to_owned()]),
+        dimensions: has(2).then(|| vec!["tag.place".to_owned(), "feature.f1:3:9".to_owned()]),
         custom_metrics: has(5).then(|| metrics.into()),
         ..NewDefinition::default()
     };

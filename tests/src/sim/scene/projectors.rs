@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use event::Result;
-use log::{handover::Handover, key};
+use log::{key, segment_cache::SegmentCache};
 use projector::{Options, Projector, rebuild};
 use table::{Condition, Item, Write, item::Value};
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
 
 use super::{Scene, ops::PROCESSES};
-use crate::sim::process::Gate;
+use crate::sim::process::Admission;
 
 /// Duration of a heartbeat, and interval between two sweeps.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -19,16 +19,16 @@ const SWEEP_EVERY: Duration = Duration::from_secs(300);
 const REST: Duration = Duration::from_secs(5);
 
 /// Maximum bytes handed over to a projector: some twenty segments, so that now and then there is no room.
-const HANDOVER_BYTES: u64 = 32 * 1024;
+const SEGMENT_CACHE_BYTES: u64 = 32 * 1024;
 
 /// A projector that was started.
 pub(super) struct Running {
     pub(super) name: String,
     pub(super) projector: Projector,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<Admission>,
     pub(super) stop: Option<oneshot::Sender<()>>,
     pub(super) task: JoinHandle<Result<()>>,
-    pub(super) handover: Handover,
+    pub(super) segment_cache: SegmentCache,
 }
 
 impl Scene {
@@ -40,15 +40,19 @@ impl Scene {
         let name = format!("p{process}-{}", self.started);
         let (gate, table) = self.table(&name);
         // Half of them take what is handed over in their process, as if the writers were in it.
-        let handover = if self.handing.hits(2) { Handover::of(HANDOVER_BYTES) } else { Handover::default() };
+        let segment_cache = if self.handing.hits(2) {
+            SegmentCache::of(SEGMENT_CACHE_BYTES)
+        } else {
+            SegmentCache::default()
+        };
         let options = Options {
             worker: name.clone(),
             clock: self.clock.clone(),
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
-            courier: self.courier.clone(),
+            sender: self.sender.clone(),
             append: None,
-            handover: handover.clone(),
+            segment_cache: segment_cache.clone(),
             compacts: self.compacts,
             rest: REST,
         };
@@ -56,12 +60,13 @@ impl Scene {
         let projector = Projector::new(table, options);
         let runs = projector.clone();
         let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
-        self.processes[process] = Some(Running { name, projector, gate, stop: Some(stop), task, handover });
+        self.processes[process] =
+            Some(Running { name, projector, gate, stop: Some(stop), task, segment_cache });
     }
 
     pub(super) fn crash(&mut self, process: usize) {
         if let Some(running) = self.processes[process].take() {
-            self.handed += running.handover.taken();
+            self.handed += running.segment_cache.taken();
             running.task.abort();
         }
     }

@@ -36,7 +36,7 @@ impl Scene {
             self.look_at_processes().await;
             let left = self.left_to_rebuild();
             if let Some(outcome) = self.world.lock().settled(left, begin.elapsed() > patience) {
-                let running = self.processes.iter().flatten().map(|running| running.handover.taken());
+                let running = self.processes.iter().flatten().map(|running| running.segment_cache.taken());
                 return RunReport { handed: self.handed + running.sum::<u64>(), ..outcome };
             }
             sleep(LOOK).await;

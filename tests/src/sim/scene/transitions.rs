@@ -21,8 +21,8 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use super::{Op, PROCESSES, Planted, Scene, runtime};
 use crate::{
-    courier::{Does, Receiver},
     sim::random::Random,
+    webhook_sender::{Does, Receiver},
 };
 
 /// Number of rules. Each fires in another minute of the virtual time.
@@ -63,7 +63,7 @@ pub fn transitions(seed: u64, planted: Option<Planted>) -> RuleTransition {
         let mut scene = Scene::new(seed, planted, 1).await.expect("a catalog in memory");
         let is_healthy = Arc::new(AtomicBool::new(false));
         let receiver = Arc::new(receiver(seed, Arc::clone(&is_healthy)));
-        scene.courier = Some(Arc::clone(&receiver) as _);
+        scene.sender = Some(Arc::clone(&receiver) as _);
         while let Err(error) = scene.watch().await {
             assert!(error.may_pass(), "{error}");
         }

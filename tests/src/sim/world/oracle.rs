@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::DEFINED;
-use event::{Columns, Kind, lane::Place};
+use event::{Columns, Kind, lane::LogPosition};
 use fold::{
     Delta, LogSegment,
     key_filter::{KeyFilterPart, part_of},
@@ -22,7 +22,7 @@ use table::{Item, Key, item::Value};
 use super::{State, whole};
 
 /// A segment: its kind, its place, and its events.
-type Folded<'a> = (Kind, Place, &'a Columns);
+type Folded<'a> = (Kind, LogPosition, &'a Columns);
 
 impl State {
     /// Checks a write of a projector.
@@ -58,7 +58,7 @@ impl State {
 
     fn check_projection(&self, before: Option<&Item>, item: &Item) -> std::result::Result<(), String> {
         let told = |error: event::Error| error.to_string();
-        if key::parse_split(&item.key).is_some() {
+        if key::parse_slice(&item.key).is_some() {
             return Ok(());
         }
         let (day, projection) = key::parse_projection(&item.key).map_err(told)?;
@@ -95,10 +95,10 @@ impl State {
                 let from = |first: Key| self.items.range(first..).map(|(_, stored)| &stored.item);
                 let parts = from(first).take_while(|part| part.key.sk.starts_with(&item.key.sk));
                 let found = evaluated::assemble(parts.chain([item])).map_err(told)?;
-                let first = format!("split#{day}/");
-                let splits = from(Key::new(item.key.pk.clone(), first.clone()));
-                let splits = splits.take_while(|part| part.key.sk.starts_with(&first));
-                let found = evaluated::with_splits(found, splits).map_err(told)?;
+                let first = format!("slice#{day}/");
+                let slices = from(Key::new(item.key.pk.clone(), first.clone()));
+                let slices = slices.take_while(|part| part.key.sk.starts_with(&first));
+                let found = evaluated::with_slices(found, slices).map_err(told)?;
                 // Parts of a replaced version are deleted first; its head goes next.
                 if matches!(found, Found::Torn(_)) && self.is_left(&workspace, day, &item.key) {
                     return Ok(());
@@ -200,7 +200,7 @@ impl State {
             }
             for (seq, segment) in (1..=*last).zip(segments) {
                 match segment {
-                    Some(columns) => prefix.push((log.kind, Place::of(log.lane, seq), columns)),
+                    Some(columns) => prefix.push((log.kind, LogPosition::of(log.lane, seq), columns)),
                     // A segment that an operator left out is checked against the dead letters.
                     None if self.is_left_out(&log, seq) => {}
                     None => return Err(format!("segment {seq} of {log} cannot be decoded, but is folded")),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::DEFINED;
-use event::{Day, Definition, DefinitionChange, Id, lane::Place};
+use event::{Day, Definition, DefinitionChange, Id, lane::LogPosition};
 use log::{
     key::{self, LogId},
     projection::Applied,
@@ -106,7 +106,7 @@ impl State {
             .filter(|(number, ..)| *number <= known)
             .map(|(_, at, said)| (at, said))
             .collect();
-        said.sort_by_key(|((log, seq), (_, change))| (change.from, log.day, Place::of(log.lane, *seq)));
+        said.sort_by_key(|((log, seq), (_, change))| (change.from, log.day, LogPosition::of(log.lane, *seq)));
         let mut by = self.definitions.clone();
         for (_, (release, change)) in said {
             by.entry(release.clone()).and_modify(|known| *known = change.on(known));
