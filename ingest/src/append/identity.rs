@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 pub(super) fn of_claim(key: &str, claimed_at: Timestamp, digest: &str) -> BatchId {
     let length = (key.len() as u64).to_le_bytes();
     let at = claimed_at.micros().to_le_bytes();
-    of_parts(&[b"record\0", &length, key.as_bytes(), &at, digest.as_bytes()])
+    of_parts(&[b"claim\0", &length, key.as_bytes(), &at, digest.as_bytes()])
 }
 
 /// The name of the rows of a chunk of a file that belong to a group of days. Segments say which rows they hold.

@@ -108,7 +108,7 @@ fn values_that_are_less_frequent_are_stored_together() {
 }
 
 #[test]
-fn the_state_of_splits_is_golden() {
+fn the_state_of_slices_is_golden() {
     let rows = [("a", Some("x")), ("b", None)].map(|(key, tag)| Prediction {
         release: "w1",
         key,
@@ -116,5 +116,5 @@ fn the_state_of_splits_is_golden() {
         value: Some(1.5),
         ..Prediction::default()
     });
-    insta::assert_snapshot!(evaluated(&rows, &[]).to_state(), @r#"{"v":1,"releases":{"w1":{"predictions":2,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},"dimensions":{"w1":{"tag.t":[{"value":{"text":"x"},"of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},{"value":"null","of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}}]}},"outcomes":0,"orphaned":0}"#);
+    insta::assert_snapshot!(evaluated(&rows, &[]).to_state(), @r#"{"v":1,"releases":{"w1":{"predictions":2,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},"slices":{"w1":{"tag.t":[{"value":{"text":"x"},"of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}},{"value":"null","of":{"predictions":1,"repeated":0,"labelled":0,"mean_score":null,"measures":{"regression":{"judged":0,"mae":null,"rmse":null,"bias":null,"detail":{"mse":null,"mape":null,"smape":null,"msle":null,"r2":null,"median_absolute_error":null,"error_p10":null,"error_p50":null,"error_p90":null}}}}}]}},"outcomes":0,"orphaned":0}"#);
 }
