@@ -6,17 +6,16 @@
 
 mod expression;
 mod functions;
-mod reader;
-mod tokens;
-mod types;
+mod parser;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use expression::{Expression, Value};
-pub use functions::{AggregateOf, aggregates, scalars};
+pub use functions::AggregateOf;
 
 use crate::{
     Error, Kind, Result,
+    definition::unless_nothing,
     fields::{Erased, Family, FieldType, MAX_WORDS_BYTES, Rule},
     id::check_name,
 };
@@ -52,10 +51,6 @@ pub const MAX_KEEPING: usize = 8;
 /// Suffixes of the columns about a metric's certainty: its number of predictions, and the ends of its interval.
 pub const INTERVAL_ENDS: [&str; 3] = ["_n", "_low", "_high"];
 
-/// Separator of the metrics of a text; `SAYS` separates the name of one from its expression.
-const BETWEEN: char = '\n';
-const SAYS: char = '=';
-
 /// A metric that a model defines.
 #[derive(Clone, Debug)]
 pub struct CustomMetric {
@@ -68,7 +63,7 @@ pub struct CustomMetric {
 }
 
 /// Formula of a custom metric: an expression of aggregates.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Formula {
     /// Distinct columns that it needs.
     pub columns: Vec<JoinedColumn>,
@@ -79,14 +74,12 @@ pub struct Formula {
 }
 
 /// An aggregate of the rows of predictions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Aggregate {
     /// Operation on the values.
     pub of: AggregateOf,
-    /// Value of a row; `None` to count all rows.
-    pub argument: Option<Expression>,
-    /// Condition on rows; all rows are used, when `None`.
-    pub filter: Option<Expression>,
+    /// Value of a row: a number, or null to leave the row out.
+    pub argument: Expression,
 }
 
 /// A column of predictions joined with outcomes.
@@ -133,7 +126,7 @@ impl CustomMetric {
         if text.chars().any(char::is_control) {
             return Err(wrong("it is not one line of text"));
         }
-        let formula = reader::read(text).map_err(|why| wrong(&why))?;
+        let formula = parser::parse(text).map_err(|why| wrong(&why))?;
         Ok(Self { name: name.to_owned(), text: text.to_owned(), formula: Arc::new(formula) })
     }
 
@@ -150,15 +143,12 @@ impl CustomMetric {
         }
     }
 
-    /// Combines the metrics of one model, in the order of their names.
+    /// Combines the metrics of one model, in the order of their names, which are distinct.
     ///
     /// # Errors
-    /// `Invalid` if there are too many, or two have one name.
+    /// `Invalid` if they are too many or too long together.
     pub fn together(mut custom_metrics: Vec<Self>) -> Result<Vec<Self>> {
         custom_metrics.sort_by(|one, other| one.name.cmp(&other.name));
-        if let Some(twice) = custom_metrics.windows(2).find(|two| two[0].name == two[1].name) {
-            return Err(Error::invalid(format!("the metric `{}` comes twice", twice[0].name)));
-        }
         if custom_metrics.len() > MAX_CUSTOM_METRICS {
             return Err(Error::invalid(format!("these are more than {MAX_CUSTOM_METRICS} metrics")));
         }
@@ -168,7 +158,7 @@ impl CustomMetric {
                 "the metrics of a model have at most {MAX_KEEPING} quantiles, variances and deviations together"
             )));
         }
-        if Self::text_of(&custom_metrics).len() > MAX_WORDS_BYTES {
+        if Self::text_of(Self::texts(&custom_metrics)).len() > MAX_WORDS_BYTES {
             return Err(Error::invalid(format!(
                 "the metrics of a model have at most {MAX_WORDS_BYTES} bytes together"
             )));
@@ -176,34 +166,28 @@ impl CustomMetric {
         Ok(custom_metrics)
     }
 
-    /// Reads the text made by [`CustomMetric::text_of`].
+    /// Reads the text made by [`CustomMetric::text_of`]: metrics by name, `None` for [`NOTHING`](crate::definition::NOTHING).
     ///
     /// # Errors
-    /// `Invalid` if one is wrong, or there are too many.
-    pub fn parse_all(text: &str) -> Result<Vec<Self>> {
-        let each = Self::lines(text)?.into_iter().map(|(name, text)| Self::parse(name, text));
-        Self::together(each.collect::<Result<_>>()?)
+    /// `Invalid` if a line is wrong, a name comes twice, or there are too many.
+    pub fn parse_all(text: &str) -> Result<BTreeMap<String, Option<Self>>> {
+        let mut all = BTreeMap::new();
+        for line in text.split('\n') {
+            let lacks = || Error::invalid(format!("the metric `{line}` is not of the form NAME=EXPRESSION"));
+            let (name, text) = line.split_once('=').ok_or_else(lacks)?;
+            let metric = unless_nothing(text.trim(), |text| Self::parse(name, text))?;
+            if all.insert(name.to_owned(), metric).is_some() {
+                return Err(Error::invalid(format!("the metric `{name}` comes twice")));
+            }
+        }
+        Self::together(all.values().flatten().cloned().collect())?;
+        Ok(all)
     }
 
-    /// Returns the names and expressions in a text, one metric a line.
-    ///
-    /// # Errors
-    /// `Invalid` if a line is not of the form `NAME=EXPRESSION`.
-    pub fn lines(text: &str) -> Result<Vec<(&str, &str)>> {
-        let lacks =
-            |line: &str| Error::invalid(format!("the metric `{line}` is not of the form NAME=EXPRESSION"));
-        text.split(BETWEEN).map(|line| line.split_once(SAYS).ok_or_else(|| lacks(line))).collect()
-    }
-
-    /// Returns a name and an expression as a line of such a text.
-    pub fn line(name: &str, text: &str) -> String {
-        format!("{name}{SAYS}{text}")
-    }
-
-    /// Returns several metrics as text, one a line.
-    pub fn text_of(custom_metrics: &[Self]) -> String {
-        let lines = custom_metrics.iter().map(|metric| Self::line(&metric.name, &metric.text));
-        lines.collect::<Vec<_>>().join(&BETWEEN.to_string())
+    /// Returns expressions by name as text, one metric a line.
+    pub fn text_of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+        let lines = texts.into_iter().map(|(name, text)| format!("{name}={text}"));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the expressions by name.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, CustomMetric, Day, Dimension, Error, Result, Task, task::POSITIVE_SCORE};
+use crate::{Costs, CustomMetric, Day, Error, Result, Dimension, Task, id::check_name, task::POSITIVE_SCORE};
 
 /// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
@@ -82,35 +82,19 @@ impl Definition {
 
     /// Returns the values of its [fields](Self::FIELDS), without empty ones.
     pub fn said(&self) -> Vec<(&'static str, Said)> {
-        let text = |text: &str| Some(Said::Text(text.to_owned()));
-        let [
-            task,
-            positive_label,
-            threshold,
-            costs,
-            interval_level,
-            dimensions,
-            custom_metrics,
-            effective_from,
-        ] = Self::FIELDS;
-        let said = [
-            (task, text(self.task.name())),
-            (positive_label, self.task.positive_label().and_then(text)),
-            (threshold, self.task.is_binary().then_some(Said::Number(self.threshold))),
-            (costs, self.costs.map(|costs| Said::Text(costs.to_string()))),
-            (interval_level, self.interval_level.map(Said::Number)),
-            (
-                dimensions,
-                (!self.dimensions.is_empty()).then(|| Said::Text(Dimension::text_of(&self.dimensions))),
-            ),
-            (
-                custom_metrics,
-                (!self.custom_metrics.is_empty())
-                    .then(|| Said::Text(CustomMetric::text_of(&self.custom_metrics))),
-            ),
-            (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
-        ];
-        said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
+        let custom_metrics =
+            self.custom_metrics.iter().map(|metric| (metric.name.clone(), Some(metric.clone())));
+        let whole = DefinitionChange {
+            task: Some(self.task.name()),
+            positive_label: self.task.positive_label().map(str::to_owned),
+            threshold: self.task.is_binary().then_some(self.threshold),
+            costs: self.costs.map(Some),
+            interval_level: self.interval_level.map(Some),
+            dimensions: Some(self.dimensions.clone()).filter(|dimensions| !dimensions.is_empty()),
+            custom_metrics: custom_metrics.collect(),
+            from: self.from,
+        };
+        whole.said()
     }
 
     /// Returns whether `other` has the same task, and the same values of all fields that are set here.
@@ -168,7 +152,7 @@ impl DefinitionChange {
                 .map(|text| unless_nothing(text, Dimension::parse_all))
                 .transpose()?
                 .map(Option::unwrap_or_default),
-            custom_metrics: text("custom_metrics").map_or(Ok(BTreeMap::new()), metrics_of)?,
+            custom_metrics: text("custom_metrics").map_or(Ok(BTreeMap::new()), CustomMetric::parse_all)?,
             from: text("effective_from").map(str::parse::<Day>).transpose()?,
         };
         if change.threshold.is_some_and(|threshold| !threshold.is_finite()) {
@@ -188,22 +172,14 @@ impl DefinitionChange {
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Said::Text(text.to_owned());
         let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
-        let [
-            task,
-            positive_label,
-            threshold,
-            costs,
-            interval_level,
-            dimensions,
-            custom_metrics,
-            effective_from,
-        ] = Definition::FIELDS;
-        let dimensions_text =
-            |all: &Vec<Dimension>| or_nothing((!all.is_empty()).then(|| Dimension::text_of(all)));
-        let lines = self.custom_metrics.iter().map(|(name, metric)| {
-            CustomMetric::line(name, metric.as_ref().map_or(NOTHING, |metric| &metric.text))
-        });
-        let lines: Vec<String> = lines.collect();
+        let [task, positive_label, threshold, costs, interval_level, dimensions, custom_metrics, effective_from] =
+            Definition::FIELDS;
+        let dimensions_text = |all: &Vec<Dimension>| or_nothing((!all.is_empty()).then(|| Dimension::text_of(all)));
+        let texts = self
+            .custom_metrics
+            .iter()
+            .map(|(name, metric)| (name.as_str(), metric.as_ref().map_or(NOTHING, |metric| &metric.text)));
+        let metrics_text = (!self.custom_metrics.is_empty()).then(|| CustomMetric::text_of(texts));
         let said = [
             (task, self.task.map(text)),
             (positive_label, self.positive_label.as_deref().map(text)),
@@ -211,7 +187,7 @@ impl DefinitionChange {
             (costs, self.costs.map(|costs| or_nothing(costs.map(|costs| costs.to_string())))),
             (interval_level, self.interval_level.map(|level| Said::Number(level.unwrap_or_default()))),
             (dimensions, self.dimensions.as_ref().map(dimensions_text)),
-            (custom_metrics, (!lines.is_empty()).then(|| Said::Text(lines.join("\n")))),
+            (custom_metrics, metrics_text.map(Said::Text)),
             (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
         ];
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
@@ -331,21 +307,8 @@ impl DefinitionChange {
 }
 
 /// Parses a text; `None` if it is empty or [`NOTHING`].
-fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
+pub(crate) fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
     if matches!(text, NOTHING | "") { Ok(None) } else { parse(text).map(Some) }
-}
-
-/// Parses custom metrics, one a line.
-fn metrics_of(text: &str) -> Result<BTreeMap<String, Option<CustomMetric>>> {
-    let mut custom_metrics = BTreeMap::new();
-    for (name, text) in CustomMetric::lines(text)? {
-        let metric = unless_nothing(text.trim(), |text| CustomMetric::parse(name, text))?;
-        if custom_metrics.insert(name.to_owned(), metric).is_some() {
-            return Err(Error::invalid(format!("the metric `{name}` comes twice")));
-        }
-    }
-    CustomMetric::together(custom_metrics.values().flatten().cloned().collect())?;
-    Ok(custom_metrics)
 }
 
 /// A requested change of a definition. Missing fields stay as they are.
@@ -381,23 +344,11 @@ impl NewDefinition {
     /// `Invalid` if a value is invalid.
     pub fn change(&self, from: Option<Day>) -> Result<DefinitionChange> {
         let dimensions = self.dimensions.as_ref().map(|dimensions| dimensions.join(","));
-        let mut lines = Vec::new();
-        for (name, text) in self.custom_metrics.iter().flatten() {
-            let text = text.as_deref().map_or(NOTHING, str::trim);
-            if text != NOTHING {
-                CustomMetric::check_new_name(name)?;
-                // Checked alone, because a text of several lines would define several metrics.
-                CustomMetric::parse(name, text)?;
-            }
-            lines.push(CustomMetric::line(name, text));
-        }
-        let custom_metrics = (!lines.is_empty()).then(|| lines.join("\n"));
         let text = |name: &str| match name {
             "task" => self.task.as_deref(),
             "positive_label" => self.positive_label.as_deref(),
             "costs" => self.costs.as_deref(),
             "dimensions" => dimensions.as_deref(),
-            "custom_metrics" => custom_metrics.as_deref(),
             _ => None,
         };
         let number = |name: &str| match name {
@@ -405,7 +356,18 @@ impl NewDefinition {
             "interval_level" => self.interval_level,
             _ => None,
         };
-        Ok(DefinitionChange { from, ..DefinitionChange::read(text, number)? })
+        let mut change = DefinitionChange { from, ..DefinitionChange::read(text, number)? };
+        for (name, text) in self.custom_metrics.iter().flatten() {
+            check_name(name)?;
+            let text = text.as_deref().filter(|text| text.trim() != NOTHING);
+            if text.is_some() {
+                CustomMetric::check_new_name(name)?;
+            }
+            let metric = text.map(|text| CustomMetric::parse(name, text)).transpose()?;
+            change.custom_metrics.insert(name.clone(), metric);
+        }
+        change.metrics_on(&[])?;
+        Ok(change)
     }
 
     /// Returns the initial definition of a task.
@@ -438,7 +400,10 @@ mod tests {
                 threshold: 0.3,
                 costs: Some(Costs::parse("tp=1,fn=2").unwrap()),
                 dimensions: Dimension::parse_all("tag.carrier,feature.distance:500").unwrap(),
-                custom_metrics: CustomMetric::parse_all("mean=avg(score)\nn=count(*)").unwrap(),
+                custom_metrics: vec![
+                    CustomMetric::parse("mean", "avg(score)").unwrap(),
+                    CustomMetric::parse("n", "count(*)").unwrap(),
+                ],
                 from: "2013-06-01".parse().ok(),
                 ..Definition::of(Task::Binary { positive_label: "late".into() })
             },
@@ -491,7 +456,8 @@ mod tests {
                 custom_metrics.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned)));
             NewDefinition { custom_metrics: Some(custom_metrics.collect()), ..NewDefinition::default() }
         };
-        let of = |definition: &Definition| CustomMetric::text_of(&definition.custom_metrics);
+        let of =
+            |definition: &Definition| CustomMetric::text_of(CustomMetric::texts(&definition.custom_metrics));
         let first = said(&[("b", Some("count(*)")), ("a", Some(" avg(score) "))]).first("binary").unwrap();
         assert_eq!(of(&first), "a=avg(score)\nb=count(*)");
         let more = said(&[("c", Some("max(score)")), ("b", Some("none")), ("d", None)]);

@@ -8,7 +8,7 @@ fn value(text: &str, row: &[(&str, Value<'static>)]) -> String {
         let is_it = |name: &&(&str, Value<'static>)| JoinedColumn::named(name.0).as_ref() == Some(column);
         row.iter().find(is_it).map_or(Value::Null, |(_, value)| *value)
     };
-    let argument = metric.formula.aggregates[0].argument.as_ref().unwrap();
+    let argument = &metric.formula.aggregates[0].argument;
     argument.number(&leaf).map_or("null".to_owned(), |number| number.to_string())
 }
 
@@ -69,9 +69,10 @@ fn expressions_say_what_sql_says() {
 #[test]
 fn metrics_are_written_as_they_are_read() {
     let text = "cost=sum(case when label = 'a=b' then 1 else 0 end) / count(*)\nmean=avg(score) filter (where score > 0)";
-    let custom_metrics = CustomMetric::parse_all(text).unwrap();
-    assert_eq!(CustomMetric::text_of(&custom_metrics), text);
-    assert_eq!(CustomMetric::texts(&custom_metrics)["mean"], "avg(score) filter (where score > 0)");
+    let custom_metrics: Vec<_> = CustomMetric::parse_all(text).unwrap().into_values().flatten().collect();
+    let texts = CustomMetric::texts(&custom_metrics);
+    assert_eq!(texts["mean"], "avg(score) filter (where score > 0)");
+    assert_eq!(CustomMetric::text_of(texts), text);
     assert_eq!(
         (custom_metrics[0].formula.aggregates.len(), custom_metrics[0].column().as_str()),
         (2, "custom.cost")
@@ -94,7 +95,7 @@ fn what_is_no_metric_is_refused() {
         ("avg(label)", "the metric `f`: a text stands where a number is needed"),
         ("avg(predicted_at)", "the metric `f`: an instant stands where a number is needed"),
         ("avg(score) > 1", "the metric `f`: true or false stands where a number is needed"),
-        ("sum(score = 'a')", "the metric `f`: a number and a text are not of one type"),
+        ("sum(score = 'a')", "the metric `f`: a text stands where a number is needed"),
         ("sum(score and label)", "the metric `f`: a number stands where true or false is needed"),
         ("avg(score", "the metric `f`: `)` is missing at its end"),
         ("avg(score))", "the metric `f`: `)` has no place after its end"),
@@ -120,6 +121,7 @@ fn what_is_no_metric_is_refused() {
     ] {
         assert_eq!(refused(text), why, "{text}");
     }
+    assert_eq!(refused("sum(sqr(1))"), "the metric `f`: there is no function `sqr`; did you mean `sqrt`?");
     assert!(
         refused("sum(sleep(1))").starts_with("the metric `f`: there is no function `sleep`; there are avg,")
     );
@@ -136,18 +138,18 @@ fn what_is_no_metric_is_refused() {
     assert!(parse(&medians(MAX_KEEPING)).is_ok());
     let error = parse(&medians(MAX_KEEPING + 1)).unwrap_err().to_string();
     assert_eq!(error, "the metrics of a model have at most 8 quantiles, variances and deviations together");
-    let twice = [each(1), each(1)].concat();
-    assert_eq!(parse(&twice).unwrap_err().to_string(), "the metric `f0` comes twice");
-    assert_eq!(
-        CustomMetric::parse_all("count").unwrap_err().to_string(),
-        "the metric `count` is not of the form NAME=EXPRESSION"
-    );
+    for (text, why) in [
+        ("f=count(*)\nf=none", "the metric `f` comes twice"),
+        ("count", "the metric `count` is not of the form NAME=EXPRESSION"),
+    ] {
+        assert_eq!(CustomMetric::parse_all(text).unwrap_err().to_string(), why);
+    }
 }
 
 #[test]
 fn a_long_chain_is_read_and_computed() {
     let metric = CustomMetric::parse("f", &format!("sum(1{})", "+1".repeat(490))).unwrap();
-    let argument = metric.formula.aggregates[0].argument.as_ref().unwrap();
+    let argument = &metric.formula.aggregates[0].argument;
     assert_eq!(argument.number(&|_| Value::Null), Some(491.0));
 }
 
@@ -156,6 +158,6 @@ fn the_functions_are_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();
     let words: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
-    let missing: Vec<_> = aggregates().chain(scalars()).filter(|name| !words.contains(name)).collect();
+    let missing: Vec<_> = parser::functions().into_iter().filter(|name| !words.contains(name)).collect();
     assert_eq!(missing, [""; 0], "are not in docs/metrics.md");
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
     CustomMetric, Definition, Kind,
-    custom::{Aggregate, AggregateOf, Formula, JoinedColumn, Value},
+    custom::{AggregateOf, Formula, JoinedColumn, Value},
     fields::FieldType,
 };
 use sample::Sample;
@@ -20,7 +20,7 @@ use crate::{
     ExactSum, LogSegment, Result,
     formulas::{mean, quantile},
     join::Pair,
-    read::{Numbers, Texts, floats, texts, times},
+    read::{floats, texts, times},
 };
 
 /// Result of a custom metric.
@@ -49,45 +49,33 @@ pub(super) fn columns(definitions: &BTreeMap<String, Definition>) -> BTreeSet<St
 pub(super) struct CustomRows<'a> {
     /// Metrics by release of the join, each with the places of its columns.
     releases: Vec<Vec<(&'a CustomMetric, Vec<usize>)>>,
-    columns: Vec<JoinedColumn>,
-    /// Cells by segment and column.
-    predictions: Vec<Vec<Cells<'a>>>,
-    outcomes: Vec<Vec<Cells<'a>>>,
+    /// Columns, with their cells by segment of their events.
+    columns: Vec<(Kind, Vec<Cells<'a>>)>,
 }
 
-/// A column of a segment.
-enum Cells<'a> {
-    Absent,
-    Numbers(Numbers<'a, f64>),
-    Times(Numbers<'a, i64>),
-    Texts(Texts<'a>),
-}
+/// Values of a column of a segment by row.
+type Cells<'a> = Box<dyn Fn(usize) -> Option<Value<'a>> + 'a>;
 
-impl<'a> Cells<'a> {
-    fn read(segment: &LogSegment<'a>, of: Kind, column: &JoinedColumn) -> Result<Self> {
-        let columns = segment.columns;
-        if column.of != of || columns.rows == 0 {
-            return Ok(Self::Absent);
+fn cells<'a>(segment: &LogSegment<'a>, column: &JoinedColumn) -> Result<Cells<'a>> {
+    let (columns, field) = (segment.columns, &column.field);
+    if columns.rows == 0 {
+        return Ok(Box::new(|_| None));
+    }
+    Ok(match column.kind {
+        FieldType::Float => {
+            let numbers = floats(columns, field)?;
+            Box::new(move |row| numbers?.get(row).map(Value::Number))
         }
-        let cells = match column.kind {
-            FieldType::Float => floats(columns, &column.field)?.map(Self::Numbers),
-            FieldType::Time => times(columns, &column.field)?.map(Self::Times),
-            FieldType::Text => texts(columns, &column.field)?.map(Self::Texts),
-        };
-        Ok(cells.unwrap_or(Self::Absent))
-    }
-
-    #[inline]
-    fn value(&self, row: usize) -> Value<'a> {
-        let value = match self {
-            Self::Absent => None,
-            Self::Numbers(numbers) => numbers.get(row).map(Value::Number),
+        FieldType::Time => {
+            let times = times(columns, field)?;
             // Microseconds are exact in a double until the year 2255.
-            Self::Times(times) => times.get(row).map(|micros| Value::Number(micros as f64)),
-            Self::Texts(texts) => texts.get(row).map(Value::Text),
-        };
-        value.unwrap_or(Value::Null)
-    }
+            Box::new(move |row| times?.get(row).map(|micros| Value::Number(micros as f64)))
+        }
+        FieldType::Text => {
+            let texts = texts(columns, field)?;
+            Box::new(move |row| texts?.get(row).map(Value::Text))
+        }
+    })
 }
 
 impl<'a> CustomRows<'a> {
@@ -98,36 +86,29 @@ impl<'a> CustomRows<'a> {
         outcomes: &[LogSegment<'a>],
     ) -> Result<Option<Self>> {
         let metrics = |of: &Option<&'a Definition>| of.map_or(&[][..], |of| &of.custom_metrics);
-        let all: BTreeSet<&JoinedColumn> =
-            definitions.iter().flat_map(metrics).flat_map(|metric| &metric.formula.columns).collect();
         if definitions.iter().all(|of| metrics(of).is_empty()) {
             return Ok(None);
         }
-        let columns: Vec<JoinedColumn> = all.into_iter().cloned().collect();
-        let place = |column: &JoinedColumn| columns.binary_search(column).unwrap_or_default();
+        let mut all: Vec<&JoinedColumn> =
+            definitions.iter().flat_map(metrics).flat_map(|metric| &metric.formula.columns).collect();
+        all.sort_unstable();
+        all.dedup();
+        let place = |column: &JoinedColumn| all.binary_search(&column).unwrap_or_default();
         let resolved =
-            |metric: &'a CustomMetric| (metric, metric.formula.columns.iter().map(place).collect::<Vec<_>>());
+            |metric: &'a CustomMetric| (metric, metric.formula.columns.iter().map(place).collect());
         let releases = definitions.iter().map(|of| metrics(of).iter().map(resolved).collect()).collect();
-        let cells = |segments: &[LogSegment<'a>], of: Kind| {
-            let of_segment = |segment: &LogSegment<'a>| {
-                columns.iter().map(|column| Cells::read(segment, of, column)).collect::<Result<Vec<_>>>()
-            };
-            segments.iter().map(of_segment).collect::<Result<Vec<_>>>()
-        };
-        let (predictions, outcomes) =
-            (cells(predictions, Kind::Predictions)?, cells(outcomes, Kind::Outcomes)?);
-        Ok(Some(Self { releases, columns, predictions, outcomes }))
+        let columns = all.iter().map(|column| {
+            let segments = if column.of == Kind::Predictions { predictions } else { outcomes };
+            let cells = segments.iter().map(|segment| cells(segment, column));
+            Ok((column.of, cells.collect::<Result<_>>()?))
+        });
+        Ok(Some(Self { releases, columns: columns.collect::<Result<_>>()? }))
     }
 
     fn value(&self, column: usize, pair: &Pair) -> Value<'a> {
-        let (segments, at) = match self.columns[column].of {
-            Kind::Predictions => (&self.predictions, pair.prediction),
-            _ => match pair.outcome {
-                Some(at) => (&self.outcomes, at),
-                None => return Value::Null,
-            },
-        };
-        segments[at.segment as usize][column].value(at.row as usize)
+        let (of, segments) = &self.columns[column];
+        let at = if *of == Kind::Predictions { Some(pair.prediction) } else { pair.outcome };
+        at.and_then(|at| segments[at.segment as usize](at.row as usize)).unwrap_or(Value::Null)
     }
 }
 
@@ -135,17 +116,14 @@ impl<'a> CustomRows<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Customs {
     tallies: Vec<Tally>,
-    /// Release of the join whose rows are being added, and the places of its metrics among the tallies.
-    current: Option<(u32, Vec<usize>)>,
     has_intervals: bool,
 }
 
 #[derive(Debug)]
 struct Tally {
     metric: CustomMetric,
-    /// True if it was defined in more than one way, so that it has no value.
-    is_mixed: bool,
-    aggregates: Aggregates,
+    /// Its aggregates; `None` if it was defined in more than one way, so that it has no value.
+    aggregates: Option<Aggregates>,
     /// Inputs of each prediction, if its interval is requested.
     sample: Option<Sample>,
 }
@@ -159,53 +137,33 @@ impl Customs {
         Self { has_intervals, ..Self::default() }
     }
 
-    /// Begins the rows of another join.
-    pub(super) fn next_join(&mut self) {
-        self.current = None;
-    }
-
     /// Adds a prediction. Its key is only computed for intervals.
     pub(super) fn add<'k>(&mut self, rows: &CustomRows<'_>, pair: &Pair, key: impl Fn() -> &'k str) {
-        let metrics = &rows.releases[pair.release as usize];
-        if self.current.as_ref().is_none_or(|(release, _)| *release != pair.release) {
-            let places = metrics.iter().map(|(metric, _)| self.place(metric)).collect();
-            self.current = Some((pair.release, places));
-        }
-        let Some((_, places)) = &self.current else { return };
-        for ((_, columns), place) in metrics.iter().zip(places) {
-            let tally = &mut self.tallies[*place];
-            if !tally.is_mixed {
-                tally.add(&|at: usize| rows.value(columns[at], pair), &key);
+        for (metric, columns) in &rows.releases[pair.release as usize] {
+            let tally = self.tally(metric);
+            if tally.metric != **metric {
+                (tally.aggregates, tally.sample) = (None, None);
             }
+            tally.add(&|at: usize| rows.value(columns[at], pair), &key);
         }
     }
 
-    /// Returns the place of a metric, which is added if missing.
-    fn place(&mut self, metric: &CustomMetric) -> usize {
+    /// Returns the tally of the metric of this name, which is added if missing.
+    fn tally(&mut self, metric: &CustomMetric) -> &mut Tally {
         let known = self.tallies.iter().position(|tally| tally.metric.name == metric.name);
-        match known {
-            Some(at) => {
-                let tally = &mut self.tallies[at];
-                if tally.metric != *metric {
-                    tally.is_mixed = true;
-                    (tally.aggregates, tally.sample) = (Aggregates(Vec::new()), None);
-                }
-                at
-            }
-            None => {
-                let (metric, aggregates) = (metric.clone(), Aggregates::of(&metric.formula));
-                let sample = self.has_intervals.then(Sample::default);
-                self.tallies.push(Tally { metric, is_mixed: false, aggregates, sample });
-                self.tallies.len() - 1
-            }
-        }
+        let at = known.unwrap_or_else(|| {
+            self.tallies.push(Tally::new(metric.clone(), self.has_intervals));
+            self.tallies.len() - 1
+        });
+        &mut self.tallies[at]
     }
 
     /// Returns the approximate number of bytes held.
     pub(super) fn bytes(&self) -> usize {
-        let aggregates = self.tallies.iter().flat_map(|tally| &tally.aggregates.0);
+        let aggregates = self.tallies.iter().filter_map(|tally| tally.aggregates.as_ref());
         let samples = self.tallies.iter().filter_map(|tally| tally.sample.as_ref());
-        aggregates.map(Values::bytes).sum::<usize>() + samples.map(Sample::bytes).sum::<usize>()
+        aggregates.flat_map(|aggregates| &aggregates.0).map(Values::bytes).sum::<usize>()
+            + samples.map(Sample::bytes).sum::<usize>()
     }
 
     pub(super) fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<CustomValues, E> {
@@ -214,42 +172,34 @@ impl Customs {
 }
 
 impl Tally {
+    fn new(metric: CustomMetric, has_interval: bool) -> Self {
+        let aggregates = Some(Aggregates::of(&metric.formula));
+        Self { metric, aggregates, sample: has_interval.then(Sample::default) }
+    }
+
     fn add<'a, 'k>(&mut self, leaf: &impl Fn(usize) -> Value<'a>, key: &impl Fn() -> &'k str) {
-        let taken = |aggregate: &Aggregate| number_of(aggregate, leaf);
-        let taken = self.metric.formula.aggregates.iter().map(taken);
+        let Some(aggregates) = &mut self.aggregates else { return };
+        let row = self.metric.formula.aggregates.iter();
+        let row = row.map(|aggregate| aggregate.argument.number(leaf).unwrap_or(f64::NAN));
         match &mut self.sample {
-            None => self.aggregates.take(taken),
+            None => aggregates.take(row),
             Some(sample) => {
-                let kept = sample.keep(key(), taken);
-                self.aggregates.take(kept);
-                if sample.is_too_large() {
-                    self.sample = None;
-                }
+                aggregates.take(sample.keep(key(), row).iter().copied());
+                self.sample.take_if(|sample| sample.is_too_large());
             }
         }
     }
 
     fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<(String, CustomValue), E> {
-        let Self { metric, is_mixed, aggregates, sample } = self;
+        let Self { metric, aggregates, sample } = self;
+        let Some(aggregates) = aggregates else { return Ok((metric.name, CustomValue::default())) };
         let n = aggregates.0.iter().map(|values| values.n).max().unwrap_or_default();
-        let value = if is_mixed { None } else { aggregates.value(&metric.formula) };
+        let value = aggregates.value(&metric.formula);
         let interval = match sample.filter(|_| value.is_some()) {
             Some(sample) => sample.interval(&metric.formula, go_on)?,
             None => None,
         };
         Ok((metric.name, CustomValue { value, n, interval }))
-    }
-}
-
-/// Returns the number that an aggregate takes from a row: 1 if it counts.
-fn number_of<'a>(aggregate: &Aggregate, leaf: &impl Fn(usize) -> Value<'a>) -> Option<f64> {
-    if aggregate.filter.as_ref().is_some_and(|filter| filter.truth(leaf) != Some(true)) {
-        return None;
-    }
-    match (&aggregate.argument, aggregate.of) {
-        (None, _) => Some(1.0),
-        (Some(argument), AggregateOf::Count) => (argument.value(leaf) != Value::Null).then_some(1.0),
-        (Some(argument), _) => argument.number(leaf),
     }
 }
 
@@ -259,11 +209,10 @@ impl Aggregates {
         Self(formula.aggregates.iter().map(|aggregate| Values::new(aggregate.of)).collect())
     }
 
-    /// Adds a row: the number for each aggregate.
-    fn take(&mut self, row: impl Iterator<Item = Option<f64>>) {
-        for (values, number) in self.0.iter_mut().zip(row) {
-            number.into_iter().for_each(|number| values.add(number));
-        }
+    /// Adds a row: the number for each aggregate; NaN if there is none.
+    fn take(&mut self, row: impl Iterator<Item = f64>) {
+        let numbers = self.0.iter_mut().zip(row).filter(|(_, number)| !number.is_nan());
+        numbers.for_each(|(values, number)| values.add(number));
     }
 
     /// Returns the value of their formula.
@@ -278,66 +227,51 @@ impl Aggregates {
     }
 }
 
-/// Values of an aggregate.
+/// Values of an aggregate: their number, and what it needs of them.
 #[derive(Debug)]
 struct Values {
     of: AggregateOf,
     n: u64,
-    kept: Kept,
-}
-
-/// State of the values.
-#[derive(Debug)]
-enum Kept {
-    Nothing,
-    Sum(Box<ExactSum>),
-    Extreme(f64),
-    All(Vec<f64>),
+    sum: Option<Box<ExactSum>>,
+    /// Least or greatest value; NaN without values, which no number is less or greater than.
+    extreme: f64,
+    all: Vec<f64>,
 }
 
 impl Values {
     fn new(of: AggregateOf) -> Self {
-        let kept = match of {
-            AggregateOf::Count => Kept::Nothing,
-            AggregateOf::Sum | AggregateOf::Total | AggregateOf::Mean => Kept::Sum(Box::default()),
-            AggregateOf::Least => Kept::Extreme(f64::INFINITY),
-            AggregateOf::Greatest => Kept::Extreme(f64::NEG_INFINITY),
-            AggregateOf::Quantile(_) | AggregateOf::Variance | AggregateOf::Deviation => {
-                Kept::All(Vec::new())
-            }
-        };
-        Self { of, n: 0, kept }
+        Self { of, n: 0, sum: None, extreme: f64::NAN, all: Vec::new() }
     }
 
     fn bytes(&self) -> usize {
-        let kept = match &self.kept {
-            Kept::Nothing | Kept::Extreme(_) => 0,
-            Kept::Sum(_) => size_of::<ExactSum>(),
-            Kept::All(all) => size_of_val(&**all),
-        };
-        size_of::<Self>() + kept
+        let sum = self.sum.as_ref().map_or(0, |_| size_of::<ExactSum>());
+        size_of::<Self>() + sum + size_of_val(&*self.all)
     }
 
     fn add(&mut self, number: f64) {
         self.n += 1;
-        match &mut self.kept {
-            Kept::Nothing => {}
-            Kept::Sum(sum) => sum.add(number),
-            Kept::Extreme(extreme) if self.of == AggregateOf::Least => *extreme = extreme.min(number),
-            Kept::Extreme(extreme) => *extreme = extreme.max(number),
-            Kept::All(all) => all.push(number),
+        match self.of {
+            AggregateOf::Count => {}
+            AggregateOf::Sum | AggregateOf::Total | AggregateOf::Mean => {
+                self.sum.get_or_insert_default().add(number);
+            }
+            AggregateOf::Least => self.extreme = number.min(self.extreme),
+            AggregateOf::Greatest => self.extreme = number.max(self.extreme),
+            _ => self.all.push(number),
         }
     }
 
+    /// Returns the value of the aggregate; `None` if it has none.
     fn finish(self) -> Option<f64> {
-        match (self.of, self.kept) {
-            (AggregateOf::Mean, Kept::Sum(sum)) => mean(&sum, self.n),
-            (of, Kept::Sum(sum)) => (self.n > 0 || of == AggregateOf::Total).then(|| sum.value()),
-            (_, Kept::Extreme(extreme)) => (self.n > 0).then_some(extreme),
-            (AggregateOf::Quantile(share), Kept::All(all)) => quantile(&all, share),
-            (AggregateOf::Deviation, Kept::All(all)) => variance(&all).map(f64::sqrt),
-            (_, Kept::All(all)) => variance(&all),
-            (_, Kept::Nothing) => Some(self.n as f64),
+        match (self.of, self.sum) {
+            (AggregateOf::Count, _) => Some(self.n as f64),
+            (AggregateOf::Total, None) => Some(0.0),
+            (AggregateOf::Mean, sum) => mean(&*sum?, self.n),
+            (AggregateOf::Sum | AggregateOf::Total, sum) => Some(sum?.value()),
+            (AggregateOf::Least | AggregateOf::Greatest, _) => Some(self.extreme),
+            (AggregateOf::Quantile(share), _) => quantile(&self.all, share),
+            (AggregateOf::Variance, _) => variance(&self.all),
+            (AggregateOf::Deviation, _) => variance(&self.all).map(f64::sqrt),
         }
     }
 }
@@ -345,19 +279,9 @@ impl Values {
 /// Returns the variance of a sample; `None` for fewer than two numbers, or if it exceeds the range of doubles.
 fn variance(numbers: &[f64]) -> Option<f64> {
     let n = numbers.len() as u64;
-    let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)?;
-    let mut sum = ExactSum::new();
-    sum.extend(numbers.iter().copied());
-    let middle = mean(&sum, n)?;
-    let mut squares = ExactSum::new();
-    for number in numbers {
-        let square = (number - middle) * (number - middle);
-        if !square.is_finite() {
-            return None;
-        }
-        squares.add(square);
-    }
-    mean(&squares, freedom)
+    let middle = mean(&numbers.iter().copied().collect(), n)?;
+    let squares = numbers.iter().map(|number| (number - middle) * (number - middle));
+    if squares.clone().all(f64::is_finite) { mean(&squares.collect(), n - 1) } else { None }
 }
 
 #[cfg(test)]

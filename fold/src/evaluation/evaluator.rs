@@ -333,7 +333,6 @@ impl Table {
         let of_bucket = |(known, bucket): (Option<Release>, &Bucket)| match known {
             Some(mut release) => {
                 release.judged_by = None;
-                release.customs.next_join();
                 release
             }
             None => {

@@ -19,15 +19,11 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Keeps the inputs of a prediction, and returns them.
-    pub(super) fn keep(
-        &mut self,
-        key: &str,
-        taken: impl Iterator<Item = Option<f64>>,
-    ) -> impl Iterator<Item = Option<f64>> {
+    pub(super) fn keep(&mut self, key: &str, taken: impl Iterator<Item = f64>) -> &[f64] {
         let first = self.taken.len();
         self.keys.push(hash(key.as_bytes()));
-        self.taken.extend(taken.map(|number| number.unwrap_or(f64::NAN)));
-        numbers(&self.taken[first..])
+        self.taken.extend(taken);
+        &self.taken[first..]
     }
 
     /// Returns whether it has more rows than an interval is computed from.
@@ -42,19 +38,15 @@ impl Sample {
     /// Returns the interval of the metric, by a bootstrap: as many keys as there are are drawn again and again.
     pub(super) fn interval<E>(self, formula: &Formula, go_on: GoOn<'_, E>) -> Result<Option<(f64, f64)>, E> {
         let Self { keys, taken } = self;
-        // A metric without an aggregate is the same for all rows.
-        let width = formula.aggregates.len();
-        if width == 0 {
-            return Ok(None);
-        }
-        let mut rows: Vec<(u64, &[f64])> = keys.into_iter().zip(taken.chunks_exact(width)).collect();
+        let each = taken.chunks_exact(formula.aggregates.len());
+        let mut rows: Vec<(u64, &[f64])> = keys.into_iter().zip(each).collect();
         // The result must not depend on the order of arrival.
         rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| bits(one.1).cmp(bits(other.1))));
         let keys: Vec<&[(u64, &[f64])]> = rows.chunk_by(|one, other| one.0 == other.0).collect();
         let mut values = Vec::new();
         draw(&keys, taken.len(), go_on, |drawn| {
             let mut aggregates = Aggregates::of(formula);
-            drawn.flatten().for_each(|(_, row)| aggregates.take(numbers(row)));
+            drawn.flatten().for_each(|(_, row)| aggregates.take(row.iter().copied()));
             values.extend(aggregates.value(formula));
         })?;
         Ok(percentiles(&values))
@@ -63,8 +55,4 @@ impl Sample {
 
 fn bits(row: &[f64]) -> impl Iterator<Item = u64> {
     row.iter().map(|number| number.to_bits())
-}
-
-fn numbers(row: &[f64]) -> impl Iterator<Item = Option<f64>> {
-    row.iter().map(|number| Some(*number).filter(|number| !number.is_nan()))
 }

@@ -15,9 +15,13 @@ use crate::{
 
 const METRICS: &str = "average=avg(score)\nhits=sum(case when outcome_label = label then 1 else 0 end)\nmiddle=median(feature.f)\nof_a=count(*) filter (where tag.t = 'a')\nshare=sum(score) / count(*)\nspread=stddev(feature.f)";
 
+fn metrics(text: &str) -> Vec<CustomMetric> {
+    CustomMetric::parse_all(text).unwrap().into_values().flatten().collect()
+}
+
 fn with_metrics(release: &str, custom_metrics: &str) -> BTreeMap<String, Definition> {
     let mut definitions = definitions();
-    definitions.get_mut(release).unwrap().custom_metrics = CustomMetric::parse_all(custom_metrics).unwrap();
+    definitions.get_mut(release).unwrap().custom_metrics = metrics(custom_metrics);
     definitions
 }
 
@@ -169,7 +173,7 @@ fn sure(custom_metrics: &str, is_reversed: bool, partition: Partition) -> Releas
     if is_reversed {
         predictions.reverse();
     }
-    let custom_metrics = CustomMetric::parse_all(custom_metrics).unwrap();
+    let custom_metrics = metrics(custom_metrics);
     let definition = Definition { custom_metrics, ..Definition::of(Task::Regression) };
     let evaluator =
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
@@ -216,7 +220,7 @@ fn custom_draws_match_table_when_outcomes_are_complete() {
     };
     let outcome =
         |key: &'static str| Outcome { key, value: Some(key.len() as f64 + 3.0), ..Outcome::default() };
-    let custom_metrics = CustomMetric::parse_all("own=sqrt(avg(pow(value - outcome_value, 2)))").unwrap();
+    let custom_metrics = metrics("own=sqrt(avg(pow(value - outcome_value, 2)))");
     let definition = Definition { custom_metrics, ..Definition::of(Task::Regression) };
     let evaluator =
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
@@ -232,9 +236,8 @@ fn custom_draws_match_table_when_outcomes_are_complete() {
 
 #[test]
 fn custom_metric_over_row_limit_has_no_interval() {
-    let metric = CustomMetric::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
-    let aggregates = Aggregates::of(&metric.formula);
-    let mut tally = Tally { metric, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+    let metric = metrics("f=sum(value) / count(*)").remove(0);
+    let mut tally = Tally::new(metric, true);
     let add = |tally: &mut Tally, n: usize| {
         (0..n).for_each(|n| tally.add(&|_| Value::Number(n as f64), &|| if n % 2 == 0 { "a" } else { "b" }));
     };
@@ -250,9 +253,8 @@ fn custom_metric_over_row_limit_has_no_interval() {
 
 #[test]
 fn custom_metric_drawing_stops_on_request() {
-    let metric = CustomMetric::parse_all("f=sum(value) / count(*)").unwrap().remove(0);
-    let aggregates = Aggregates::of(&metric.formula);
-    let mut tally = Tally { metric, is_mixed: false, aggregates, sample: Some(Sample::default()) };
+    let metric = metrics("f=sum(value) / count(*)").remove(0);
+    let mut tally = Tally::new(metric, true);
     ["a", "b", "c"].iter().for_each(|key| tally.add(&|_| Value::Number(1.0), &|| key));
     let mut asked = Vec::new();
     let finished = tally.finish(&mut |rows| {
