@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, CustomMetric, Day, Error, Result, Dimension, Task, id::check_name, task::POSITIVE_SCORE};
+use crate::{Costs, CustomMetric, Day, Dimension, Error, Result, Task, id::check_name, task::POSITIVE_SCORE};
 
 /// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
@@ -172,9 +172,18 @@ impl DefinitionChange {
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Said::Text(text.to_owned());
         let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
-        let [task, positive_label, threshold, costs, interval_level, dimensions, custom_metrics, effective_from] =
-            Definition::FIELDS;
-        let dimensions_text = |all: &Vec<Dimension>| or_nothing((!all.is_empty()).then(|| Dimension::text_of(all)));
+        let [
+            task,
+            positive_label,
+            threshold,
+            costs,
+            interval_level,
+            dimensions,
+            custom_metrics,
+            effective_from,
+        ] = Definition::FIELDS;
+        let dimensions_text =
+            |all: &Vec<Dimension>| or_nothing((!all.is_empty()).then(|| Dimension::text_of(all)));
         let texts = self
             .custom_metrics
             .iter()

@@ -61,7 +61,7 @@ fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
         "PATCH" => Operation::patch(path, &id),
         _ => Operation::post(path, &id),
     };
-    let operation = operation.tag("mlflow").summary(format!("Dataset MLflow has as {}", endpoint.path));
+    let operation = operation.tag("mlflow").summary(format!("What MLflow has as {}", endpoint.path));
     let does = endpoint.does;
     let handler = async move |State(door): State<Arc<Door>>,
                               Path(names): Path<Vec<(String, String)>>,

@@ -140,7 +140,7 @@ def test_texts_are_the_same_through_every_door(
         "duration": timedelta(hours=1),
         "whole": float(2**53),
         "infinite": float("inf"),
-        "pseudonym": "loan-\ud800",
+        "surrogate": "loan-\ud800",
     }
     if library == "json":
         monkeypatch.setattr(_frames, "has", lambda _: False)

@@ -49,7 +49,7 @@ pub(super) fn schemas() -> [(String, RefOr<Schema>); 1] {
         ("bytes", count("Their bytes.")),
         (
             "read_units",
-            seconds("Dataset DynamoDB says that it took; null of a file.")
+            seconds("What DynamoDB says that it took; null of a file.")
                 .schema_type(schema::types(&[Type::Number], true))
                 .into(),
         ),

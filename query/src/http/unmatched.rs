@@ -47,7 +47,7 @@ fn operation() -> Operation {
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day on which they came; today by default."),
         ("limit", limit.into(), "List at most so many; with 0 they are counted alone."),
-        ("after", place().into(), "Dataset `next` of the page before said."),
+        ("after", place().into(), "What `next` of the page before said."),
     ];
     let operation = Operation::get("/v1/workspaces/{category}/{name}/unmatched", "unmatched_outcomes")
         .tag("query")

@@ -773,7 +773,7 @@ def text(value: Any) -> Optional[str]:
 
 
 def _encoded(value: str) -> str:
-    """A text that has no half of a character, as pseudonyms are."""
+    """A text that has no half of a character, as surrogates are."""
     try:
         value.encode()
     except UnicodeEncodeError:
