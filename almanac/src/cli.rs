@@ -26,6 +26,7 @@ use crate::{
     import::{self, ImportArgs},
     lake::{self, LakeCommand},
     listening::outlive_size_limit,
+    mcp,
     operations::{self, ReleaseCommand},
     output::Shown,
     probe, projector,
@@ -74,7 +75,7 @@ fn after_help() -> String {
 const HEADINGS: [(&str, &[&str]); 7] = [
     ("Start", &["init", "up", "demo"]),
     ("Log", &["workspace", "import", "tail", "outcome"]),
-    ("Look", &["query", "sql", "plot", "report", "status", "audit"]),
+    ("Look", &["query", "sql", "plot", "report", "status", "audit", "mcp"]),
     ("Release", &["model", "run", "release", "review"]),
     ("Alert", &["alert", "follow"]),
     ("People", &["user", "group", "system", "access", "token"]),
@@ -122,6 +123,11 @@ enum Command {
         #[command(flatten)]
         shown: Shown,
     },
+    /// Serve assistants: operations that only read, as tools of the Model Context Protocol.
+    ///
+    /// It speaks on standard input and output; a service does at /mcp. With --url it asks the service there, with the rights of the token in
+    /// ALMANAC_TOKEN.
+    Mcp,
     /// Releases: register them, put them live, show what is live.
     #[command(subcommand)]
     Release(ReleaseCommand),
@@ -240,7 +246,7 @@ impl Command {
     /// Refuses a service to call, if the command opens the table itself.
     fn check_url(&self, config: &Config) -> Result<(), Error> {
         let may_call = match self {
-            Self::Release(_) | Self::Config(_) | Self::Token(_) => true,
+            Self::Release(_) | Self::Config(_) | Self::Token(_) | Self::Mcp => true,
             Self::Admin(AdminCommand::Doctor(_) | AdminCommand::Completions(_)) => true,
             // A service may run where commands call it.
             Self::Up(_) | Self::Projector(_) | Self::Health { .. } => {
@@ -270,6 +276,7 @@ async fn run(command: Command, config: Result<Config, Error>) -> anyhow::Result<
         Command::Tail(args) => tail::tail(&config?, &args).await?,
         Command::Report(args) => page::command(&config?, &args).await?,
         Command::Status { shown: Shown { format } } => status::command(&config?, format).await?,
+        Command::Mcp => mcp::command(&config?).await?,
         Command::Release(command) => operations::releases(&config?, command).await?,
         Command::Token(TokenCommand::Generate) => println!("{}", Token::new().text()),
         Command::Admin(command) => return admin(command, config).await,
@@ -339,7 +346,7 @@ mod tests {
         names.sort_unstable();
         sorted.sort_unstable();
         assert_eq!(sorted, names);
-        assert!(listed.len() <= 28, "{} commands", listed.len());
+        assert!(listed.len() <= 29, "{} commands", listed.len());
     }
 
     #[test]

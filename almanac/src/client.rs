@@ -6,12 +6,13 @@ use anyhow::Context;
 use axum::{
     Router,
     body::{Body, Bytes},
+    http::request::Parts,
 };
 use event::{Clock, Error, ErrorKind};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     HeaderMap, Request, Response, StatusCode, Uri,
-    header::{AUTHORIZATION, HOST, HeaderValue},
+    header::{AUTHORIZATION, COOKIE, HOST, HeaderName, HeaderValue, ORIGIN},
 };
 use log::store::Store;
 use serde_json::Value;
@@ -29,10 +30,14 @@ use crate::{
 /// Variable that holds the token for requests. It is no flag, since other users of a machine can read the flags of a process.
 const TOKEN: &str = "ALMANAC_TOKEN";
 
+/// Headers by which services know who calls, and from which page.
+const OF_CALLERS: [HeaderName; 5] =
+    [AUTHORIZATION, COOKIE, HOST, ORIGIN, HeaderName::from_static("sec-fetch-site")];
+
 /// Way of a command to the operations of the API.
 pub(crate) enum Client {
-    /// Services in this process, which the operator of the table calls.
-    Local(Router),
+    /// Services in this process, with the headers and the context by which they know their caller.
+    Local { router: Router, headers: HeaderMap, requester: Requester },
     /// A service at a base address, with the header by which it knows its caller.
     Remote { web: Box<Web>, base: String, token: Option<HeaderValue> },
 }
@@ -95,7 +100,19 @@ impl Client {
         options.queries.memory = query_memory.saturating_add(query_memory.div_ceil(3));
         // Draws of intervals may take long on a machine of one's own.
         options.queries.drawn = u64::MAX;
-        Self::Local(up::service(store, &options))
+        let principal = Arc::from(author::local().principal.as_str());
+        Self::Local {
+            router: up::service(store, &options),
+            headers: HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]),
+            requester: Requester { principal: Some(principal), is_admin: true, ..Requester::default() },
+        }
+    }
+
+    /// Services in this process, which the sender of a request to one of them calls.
+    pub(crate) fn of_caller(router: Router, head: &Parts) -> Self {
+        let named = head.headers.iter().filter(|(name, _)| OF_CALLERS.contains(name));
+        let headers = named.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self::Local { router, headers, requester: head.extensions.get().cloned().unwrap_or_default() }
     }
 
     /// Sends a request whose address is a path, and returns its whole answer.
@@ -114,14 +131,9 @@ impl Client {
     /// The problem that the service answers, in its kind; `Unavailable`, if there is no answer.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Response<Body>> {
         let answer = match self {
-            Self::Local(router) => {
-                request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-                let principal = Arc::from(author::local().principal.as_str());
-                request.extensions_mut().insert(Requester {
-                    principal: Some(principal),
-                    is_admin: true,
-                    ..Requester::default()
-                });
+            Self::Local { router, headers, requester } => {
+                request.headers_mut().extend(headers.clone());
+                request.extensions_mut().insert(requester.clone());
                 router.clone().oneshot(request.map(Body::new)).await?
             }
             Self::Remote { web, base, token } => {

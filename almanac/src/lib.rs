@@ -36,6 +36,7 @@ mod in_toml;
 mod lake;
 mod lines;
 mod listening;
+mod mcp;
 mod named;
 mod open;
 mod openapi;

@@ -30,7 +30,7 @@ use crate::{
     health::{self, Asked, Readiness},
     host_check,
     listening::{ListenArgs, asked_to_stop, room_for_connections},
-    open, openapi,
+    mcp, open, openapi,
     promotion::ByQuery,
     serve::{Listening, serve},
     telemetry::{
@@ -303,11 +303,18 @@ impl Services {
     ) -> (Router, Arc<Requests>) {
         let all = self.all_routes(options, stopping.clone());
         let routes = openapi::with_document(self.routes(options, stopping), all);
+        let requests = Requests::new(routes.paths());
+        let router = requests.measure(self.layered(options, routes));
+        // Outermost, since problems get their ids on their way out.
+        (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)
+    }
+
+    /// The routes behind all checks of requests and their callers.
+    fn layered(&self, options: &Options, routes: Routes) -> Router {
         let routes = match &options.access {
             Some(access) => ::access::http::guard(routes, Arc::clone(access)),
             None => ::access::http::refuse_foreign_pages(routes),
         };
-        let requests = Requests::new(routes.paths());
         let router = routes
             .into_router()
             .fallback(web::no_such_path)
@@ -319,10 +326,7 @@ impl Services {
         };
         let router = router.layer(from_fn(one_host));
         // Who only queries writes nothing.
-        let router = if self.ingest.is_some() { self.refusals.watch(router) } else { router };
-        let router = requests.measure(router);
-        // Outermost, since problems get their ids on their way out.
-        (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)
+        if self.ingest.is_some() { self.refusals.watch(router) } else { router }
     }
 
     /// What all roles together answer: those of this process, and those that run elsewhere.
@@ -379,7 +383,14 @@ impl Services {
             routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
             routes = routes.merge(crate::workers::routes(table, options.clock.clone()));
         }
-        in_the_name_of_callers(routes)
+        let routes = in_the_name_of_callers(routes);
+        match self.query {
+            Some(_) => {
+                let called = self.layered(options, routes.clone());
+                routes.merge(mcp::http::routes(called))
+            }
+            None => routes,
+        }
     }
 }
 

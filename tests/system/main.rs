@@ -23,6 +23,7 @@ mod lake;
 mod lake_s3;
 mod lanes;
 mod leaderboard;
+mod mcp;
 mod mlflow;
 mod moving;
 mod moving_one;

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use anyhow::{Context, bail};
+use axum::body::Bytes;
 use clap::{Arg, ArgAction};
 use event::Error;
-use hyper::Method;
-use serde_json::{Map, Number, Value};
-use web::Routes;
+use http_body_util::Full;
+use hyper::{Method, Request, header::CONTENT_TYPE};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Number, Value, json};
+use web::{RequiredPermission, Routes};
 
 /// Place of a field in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(super) struct Field {
     pub(super) option: String,
     pub(super) shown: String,
     schema: Schema,
+    /// JSON Schema of its value, with its description.
+    pub(super) json: Value,
 }
 
 /// Operation, with all that a command needs.
@@ -38,10 +44,13 @@ pub(super) struct Described {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) summary: String,
-    /// Summary and description.
+    pub(super) description: String,
+    /// Summary and description, with options in the place of fields.
     pub(super) long: String,
     pub(super) fields: Vec<Field>,
     pub(super) has_body: bool,
+    /// True if it changes nothing: a GET, or a POST that only needs rights to read.
+    pub(super) is_read: bool,
 }
 
 /// Types that a value may have.
@@ -83,7 +92,10 @@ fn add<S: Clone + Send + Sync + 'static>(all: &mut BTreeMap<String, Described>, 
         for (method, operation) in item.as_object().into_iter().flatten() {
             let Ok(method) = method.to_uppercase().parse::<Method>() else { continue };
             if let Some(id) = operation["operationId"].as_str() {
-                all.insert(id.to_owned(), Described::of(method, path, operation, &schemas));
+                let demand = routes.demands().get(path).and_then(|demands| demands.get(method.as_str()));
+                let is_read = method == Method::GET || method == Method::POST && demand.is_some_and(reads);
+                let described = Described::of(method, path, operation, &schemas);
+                all.insert(id.to_owned(), Described { is_read, ..described });
             }
         }
     }
@@ -107,7 +119,8 @@ impl Described {
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];
         fields.extend(properties(body, schemas).into_iter().map(|(name, (schema, is_required))| {
             let says = said(&schema, schemas);
-            Field::new((name, At::Body), (says, is_required), Schema::of(&schema, schemas))
+            let field = Field::new((name, At::Body), (says, is_required), Schema::of(&schema, schemas));
+            Field { json: inlined(&schema, schemas), ..field }
         }));
         // An option keeps the name of its list where another field has the name of one of it.
         let names: Vec<String> = fields.iter().map(|field| field.name.replace('_', "-")).collect();
@@ -131,9 +144,55 @@ impl Described {
             path: path.replace(PAIR, "/{workspace}"),
             long: said([text("summary"), text("description")].join("\n\n").trim_end()),
             summary: text("summary"),
+            description: text("description"),
             fields,
             has_body: operation["requestBody"].is_object(),
+            is_read: false,
         }
+    }
+
+    /// Makes a request of the values of fields. Those of the body go into `body`, as they are; of the rest a list is joined by commas.
+    ///
+    /// # Errors
+    /// `Invalid`, for a missing part of the path.
+    pub(super) fn request(
+        &self,
+        values: &Map<String, Value>,
+        mut body: Map<String, Value>,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
+        let (mut path, mut query) = (self.path.clone(), String::new());
+        let mut request = Request::builder().method(self.method.clone());
+        for field in &self.fields {
+            let Some(value) = values.get(&field.name) else {
+                if field.at == At::Path {
+                    bail!(Error::invalid(format!("the {} is missing", field.name)));
+                }
+                continue;
+            };
+            match field.at {
+                At::Path => {
+                    path = path.replace(&format!("{{{}}}", field.name), &segments(field, &as_text(value)));
+                }
+                At::Query => {
+                    let separator = if query.is_empty() { '?' } else { '&' };
+                    query += &format!("{separator}{}={}", field.name, escaped(&as_text(value)));
+                }
+                // A version is quoted, as entity tags are.
+                At::Header if field.name == "If-Match" => {
+                    request = request.header("If-Match", format!("\"{}\"", as_text(value)));
+                }
+                At::Header => request = request.header(&field.name, as_text(value)),
+                At::Body => _ = body.insert(field.name.clone(), value.clone()),
+            }
+        }
+        let body = match self.has_body {
+            true => Bytes::from(Value::Object(body).to_string()),
+            false => Bytes::new(),
+        };
+        if self.has_body {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request.uri(path + &query).body(Full::from(body)).context("the request cannot be made")
     }
 
     /// The field of a name.
@@ -146,6 +205,56 @@ impl Described {
         let is_listed = || self.field("of").filter(|of| of.is_required).map(|_| "of");
         self.field(WORKSPACE).map(|_| WORKSPACE).or_else(is_listed)
     }
+}
+
+/// Returns true if a caller needs rights to read, and no other.
+fn reads(demand: &RequiredPermission) -> bool {
+    demand.is_read() && !demand.is_nothing()
+}
+
+/// The segments of a path that name an entity: two for the path of a workspace, or one behind `-` for its id.
+fn segments(field: &Field, text: &str) -> String {
+    match (field.is_pair, text.split_once('/')) {
+        (true, Some((category, name))) => format!("{}/{}", escaped(category), escaped(name)),
+        (true, None) => format!("-/{}", escaped(text)),
+        (false, _) => escaped(text),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// A value in a path or a query.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
+        value => value.to_string(),
+    }
+}
+
+/// Keywords of a JSON Schema that are left out of [`inlined`] ones: the operation checks values itself.
+const CHECKED: [&str; 6] = ["pattern", "minLength", "maxLength", "minItems", "uniqueItems", "example"];
+
+/// The schema without references, and without what readers of it need not know.
+fn inlined(schema: &Value, schemas: &Value) -> Value {
+    let schema = resolved(schema, schemas);
+    let inner = |value: &Value| match value {
+        Value::Array(items) => items.iter().map(|item| inlined(item, schemas)).collect(),
+        value => inlined(value, schemas),
+    };
+    let Value::Object(keywords) = schema else { return schema.clone() };
+    let kept = keywords.iter().filter(|(name, _)| !CHECKED.contains(&name.as_str()));
+    let kept = kept.map(|(name, value)| match (name.as_str(), value) {
+        // These are names of fields, not keywords.
+        ("properties", Value::Object(fields)) => {
+            let fields = fields.iter().map(|(name, field)| (name.clone(), inner(field)));
+            (name.clone(), Value::Object(fields.collect()))
+        }
+        (_, value) => (name.clone(), inner(value)),
+    });
+    Value::Object(kept.collect())
 }
 
 /// Fields of an object, each with its schema, and true if it is required. Of several forms of an object, all fields are taken.
@@ -323,13 +432,15 @@ impl Field {
         if is_repeated {
             add("May be repeated", ". ");
         }
-        Self { name, at, says, is_required, is_pair: false, option, shown, schema }
+        Self { name, at, says, is_required, is_pair: false, option, shown, schema, json: Value::Null }
     }
 
     /// The workspace in two segments of a path.
     fn pair() -> Self {
         let says = "The workspace, as category/name or by id".to_owned();
-        Self { is_pair: true, ..Self::new((WORKSPACE.to_owned(), At::Path), (says, true), Schema::default()) }
+        let json = json!({ "type": "string", "description": says });
+        let field = Self::new((WORKSPACE.to_owned(), At::Path), (says, true), Schema::default());
+        Self { is_pair: true, json, ..field }
     }
 
     fn parameter(parameter: &Value, schemas: &Value) -> Option<Self> {
@@ -340,7 +451,9 @@ impl Field {
         };
         let (name, says) = (parameter["name"].as_str()?.to_owned(), said(parameter, schemas));
         let schema = Schema::of(&parameter["schema"], schemas);
-        Some(Self::new((name, at), (says, parameter["required"] == true), schema))
+        let mut json = inlined(&parameter["schema"], schemas);
+        json["description"] = says.as_str().into();
+        Some(Self { json, ..Self::new((name, at), (says, parameter["required"] == true), schema) })
     }
 
     /// The option for it.
@@ -402,8 +515,6 @@ pub(super) fn value_of(field: &Field, given: &[String]) -> Result<Value, Error> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn field(name: &str, schema: &Value) -> Field {

@@ -3,6 +3,7 @@
 
 mod described;
 mod rows;
+pub(crate) mod tools;
 mod verbs;
 
 use std::{
@@ -17,9 +18,8 @@ use axum::body::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command, Subcommand, builder::EnumValueParser};
 use event::Error;
 use http_body_util::Full;
-use hyper::{Method, Request, header::CONTENT_TYPE};
+use hyper::{Method, Request};
 use log::key::EntityKind;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use self::{
@@ -341,44 +341,24 @@ fn attributes(matches: &ArgMatches, given: &mut Given) -> Result<(), Error> {
 }
 
 fn request(verb: &Verb, described: &Described, given: &Given) -> anyhow::Result<Request<Full<Bytes>>> {
-    let (mut path, mut query) = (described.path.clone(), String::new());
-    let mut body =
+    let body =
         given.get(BODY).and_then(|file| file.first()).map_or_else(|| Ok(Map::new()), |file| body_of(file))?;
-    let mut request = Request::builder().method(described.method.clone());
+    let mut values = Map::new();
     for field in &described.fields {
         let fixed = verb.fixed.iter().find(|(name, _)| *name == field.name);
         let value = match (given.get(&field.name), fixed) {
-            (_, Some((_, ""))) => continue,
+            (_, Some((_, ""))) | (None, None) => continue,
             (_, Some((_, value))) => vec![(*value).to_owned()],
             (Some(values), None) => values.clone(),
-            (None, None) if field.at == At::Path => {
-                anyhow::bail!(Error::invalid(format!("the {} is missing", field.name)))
-            }
-            (None, None) => continue,
         };
-        let first = value.first().map(String::as_str).unwrap_or_default();
-        match field.at {
-            At::Path => path = path.replace(&format!("{{{}}}", field.name), &segments(field, first)),
-            At::Query => {
-                let value = utf8_percent_encode(&value.join(","), NON_ALPHANUMERIC).to_string();
-                query += &format!("{}{}={value}", if query.is_empty() { '?' } else { '&' }, field.name);
-            }
-            // A version is quoted, as entity tags are.
-            At::Header if field.name == "If-Match" => {
-                request = request.header("If-Match", format!("\"{first}\""))
-            }
-            At::Header => request = request.header(&field.name, first),
-            At::Body => _ = body.insert(field.name.clone(), value_of(field, &value)?),
-        }
+        let value = match field.at {
+            At::Body => value_of(field, &value)?,
+            At::Query => value.join(",").into(),
+            At::Path | At::Header => value.into_iter().next().unwrap_or_default().into(),
+        };
+        values.insert(field.name.clone(), value);
     }
-    let body = match described.has_body {
-        true => Bytes::from(Value::Object(body).to_string()),
-        false => Bytes::new(),
-    };
-    if described.has_body {
-        request = request.header(CONTENT_TYPE, "application/json");
-    }
-    request.uri(path + &query).body(Full::from(body)).context("the request cannot be made")
+    described.request(&values, body)
 }
 
 /// The fields in a file, or of the standard input: JSON, or else TOML.
@@ -393,16 +373,6 @@ fn body_of(file: &str) -> anyhow::Result<Map<String, Value>> {
     }
     let wrong = |error| Error::invalid(in_toml::problem(Path::new(file), &text, &error));
     Ok(toml::from_str(&text).map_err(wrong)?)
-}
-
-/// The segments of a path that name an entity: two for the path of a workspace, or one behind `-` for its id.
-fn segments(field: &Field, text: &str) -> String {
-    let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    match (field.is_pair, text.split_once('/')) {
-        (true, Some((category, name))) => format!("{}/{}", escaped(category), escaped(name)),
-        (true, None) => format!("-/{}", escaped(text)),
-        (false, _) => escaped(text),
-    }
 }
 
 /// Commands on releases that call more than one operation.

@@ -1,0 +1,153 @@
+//! Operations that only read, as tools for assistants: names, descriptions and arguments are those of the OpenAPI document.
+
+use axum::body::Bytes;
+use event::Error;
+use http_body_util::Full;
+use hyper::Request;
+use serde_json::{Map, Value, json};
+
+use super::{
+    FORMAT,
+    described::{At, Described, Field, described},
+    verbs::verbs,
+};
+
+/// Groups of commands whose reading operations are tools: questions on models and data. Users, roles and tokens are no such question.
+const GROUPS: [&str; 10] =
+    ["query", "sql", "workspace", "model", "release", "run", "outcome", "review", "alert", "follow"];
+
+/// Arguments by which a tool answers less, or the next part.
+const LESS: [&str; 9] = ["limit", "cursor", "after", "columns", "fields", "group-by", "last", "from", "to"];
+
+/// Tool: an operation that only reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    /// Id of the operation.
+    pub(crate) name: &'static str,
+    described: &'static Described,
+}
+
+/// All tools, each once.
+pub(crate) fn tools() -> Vec<Tool> {
+    let mut all = Vec::<Tool>::new();
+    for verb in verbs().filter(|verb| GROUPS.iter().any(|group| verb.words.split(' ').next() == Some(group)))
+    {
+        for name in std::iter::once(&verb.operation).chain(verb.or) {
+            let described = &described()[*name];
+            if described.is_read && all.iter().all(|tool| tool.name != *name) {
+                all.push(Tool { name, described });
+            }
+        }
+    }
+    all
+}
+
+impl Tool {
+    /// Summary and description of the operation.
+    pub(crate) fn description(&self) -> String {
+        let Described { summary, description, .. } = self.described;
+        format!("{summary}. {description}").trim_end().to_owned()
+    }
+
+    /// JSON Schema of the arguments.
+    pub(crate) fn input_schema(&self) -> Map<String, Value> {
+        let properties: Map<_, _> =
+            self.fields().map(|field| (field.name.clone(), field.json.clone())).collect();
+        let required: Vec<&str> =
+            self.fields().filter(|field| field.is_required).map(|field| &*field.name).collect();
+        let schema = json!({ "properties": properties, "required": required, "additionalProperties": false });
+        let mut schema = schema.as_object().cloned().unwrap_or_default();
+        schema.insert("type".to_owned(), "object".into());
+        schema
+    }
+
+    /// Makes the request of these arguments. An argument that is null is none.
+    ///
+    /// # Errors
+    /// `Invalid`, for an argument that the operation does not take, or lacks.
+    pub(crate) fn request(&self, mut arguments: Map<String, Value>) -> anyhow::Result<Request<Full<Bytes>>> {
+        arguments.retain(|_, value| !value.is_null());
+        if let Some(unknown) = arguments.keys().find(|name| self.fields().all(|field| field.name != **name)) {
+            let known: Vec<&str> = self.fields().map(|field| &*field.name).collect();
+            let message = format!("{} takes no argument `{unknown}`, but {}", self.name, known.join(", "));
+            return Err(Error::invalid(message).into());
+        }
+        if let Some(missing) =
+            self.fields().find(|field| field.is_required && !arguments.contains_key(&field.name))
+        {
+            return Err(Error::invalid(format!("the argument `{}` is missing", missing.name)).into());
+        }
+        for field in self.fields().filter(|field| field.at == At::Path) {
+            // Slashes are escaped again; the document says to write them so.
+            if let Some(Value::String(text)) = arguments.get_mut(&field.name) {
+                *text = text.replace("%2F", "/");
+            }
+        }
+        self.described.request(&arguments, Map::new())
+    }
+
+    /// Arguments that make the answer smaller, or continue it.
+    pub(crate) fn less(&self) -> Vec<&'static str> {
+        LESS.into_iter().filter(|name| self.fields().any(|field| field.name == *name)).collect()
+    }
+
+    /// The arguments: all fields but headers, and but the format, since an answer is JSON or rows of it.
+    fn fields(&self) -> impl Iterator<Item = &'static Field> {
+        self.described.fields.iter().filter(|field| field.at != At::Header && field.name != FORMAT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> Tool {
+        tools().into_iter().find(|tool| tool.name == name).unwrap()
+    }
+
+    #[test]
+    fn tools_are_these_reading_operations() {
+        let names: Vec<&str> = tools().into_iter().map(|tool| tool.name).collect();
+        assert!(names.len() < 60, "{}", names.len());
+        insta::assert_snapshot!(names.join("\n"));
+    }
+
+    #[test]
+    fn schemas_stand_alone_and_stay_small() {
+        let schemas = tools().into_iter().map(|tool| Value::Object(tool.input_schema()).to_string());
+        let schemas: Vec<String> = schemas.collect();
+        assert!(schemas.iter().all(|schema| !schema.contains("$ref")));
+        let bytes: usize = schemas.iter().map(String::len).sum();
+        assert!(bytes < 100_000, "{bytes}");
+    }
+
+    #[test]
+    fn arguments_go_to_path_query_and_body() {
+        let uri = |name: &str, arguments: Value| {
+            let request = tool(name).request(arguments.as_object().cloned().unwrap());
+            request.map(|request| request.uri().to_string()).map_err(|error| error.to_string())
+        };
+        let asked =
+            json!({ "workspace": "credit/prod", "columns": ["day", "auc"], "last": "7d", "release": null });
+        assert_eq!(
+            uri("query_evaluations", asked).unwrap(),
+            "/v1/workspaces/credit/prod/evaluations?last=7d&columns=day%2Cauc"
+        );
+        for model in ["credit/prod/churn", "credit%2Fprod%2Fchurn"] {
+            assert_eq!(
+                uri("show_model", json!({ "model": model })).unwrap(),
+                "/v1/models/credit%2Fprod%2Fchurn"
+            );
+        }
+        assert_eq!(
+            uri("sql", json!({ "workspace": "credit/prod", "sql": "SELECT 1" })).unwrap(),
+            "/v1/workspaces/credit/prod/sql"
+        );
+        assert_eq!(
+            uri("sql", json!({ "workspace": "credit/prod" })).unwrap_err(),
+            "the argument `sql` is missing"
+        );
+        let refused = uri("live", json!({ "workspace": "credit/prod", "day": 1 })).unwrap_err();
+        assert!(refused.starts_with("live takes no argument `day`, but workspace"), "{refused}");
+    }
+}
