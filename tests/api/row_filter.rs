@@ -238,7 +238,7 @@ async fn invalid_filter_is_refused_with_reason(scene: Scene) {
     }
     let of = |what| Request::parse(what, &Params { key: Some("k"), ..june() }).unwrap_err().to_string();
     said.extend([of(Dataset::Rollups), of(Dataset::Events(Kind::Releases))]);
-    insta::assert_snapshot!("narrow_refusals", said.join("\n"));
+    insta::assert_snapshot!("refusals", said.join("\n"));
 }
 
 async fn what_is_streamed_is_what_is_collected(scene: Scene) {
