@@ -49,30 +49,31 @@
 //! Besides, [`latest`] searches for the predictions that undated outcomes judge, and [`key_filters`] finds the logs
 //! of a day that need not be read for some keys. The room writes nothing and schedules nothing.
 
-mod caught;
 mod held;
 pub mod key_filters;
 pub mod latest;
-mod surveyed;
 
-use std::sync::Arc;
+use std::{
+    any::Any,
+    fmt::Display,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use event::{Error, ErrorKind, Kind, Result};
 use fold::{
     Evaluation, FoldError,
-    evaluation::{Evaluator, Partition},
+    evaluation::{Evaluator, Partition, Survey},
 };
 use log::{
     key::LogId,
-    walk::{Heads, Note, Walk},
+    segment_item::{DATA, Segment},
+    walk::{Admitted, Heads, Note, Walk},
 };
 use table::Table;
 
-pub use caught::{caught, said};
-
-use held::Held;
-use surveyed::surveyed;
+use held::{Held, corrupt};
 
 /// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -166,6 +167,52 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
     Ok((evaluator.finish(), rows))
 }
 
+/// Adds all predictions of the day to a survey.
+async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Result<Survey, Failure> {
+    let mut walk = reading.walk(Kind::Predictions, None)?;
+    loop {
+        let page = walk.next(reading.table(), None).await;
+        reading.note(walk.notes());
+        let Some(page) = page.map_err(|error| reading.failed(error))? else { break };
+        let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
+        reading.unpacks(bytes);
+        let before = survey.bytes();
+        let taken = unpacking(bytes, move || {
+            let unreadable = take(&mut survey, page);
+            (survey, unreadable)
+        });
+        let unreadable;
+        (survey, unreadable) = taken.await?;
+        for segment in unreadable {
+            if !reading.leaves_out(&segment) {
+                return Err(Failure::Stopped(segment));
+            }
+        }
+        match survey.bytes() {
+            after if after > before => reading.grow((after - before) as u64).await?,
+            after => reading.shrink((before - after) as u64),
+        }
+        reading.check()?;
+    }
+    reading.shrink(survey.bytes() as u64);
+    Ok(survey)
+}
+
+/// Takes the readable segments, and returns the rest.
+fn take(survey: &mut Survey, page: Vec<Admitted>) -> Vec<Unreadable> {
+    let mut unreadable = Vec::new();
+    for Admitted { log, seq, item } in page {
+        let taken = caught(|| {
+            let columns = Segment::from_item(item)?.unpack(|name| survey.needs(name))?;
+            survey.add(&columns).map_err(corrupt)
+        });
+        if let Err((reason, has_panicked)) = taken {
+            unreadable.push(Unreadable { log, seq, reason, has_panicked });
+        }
+    }
+    unreadable
+}
+
 /// Judges a day with an evaluator, which may continue with the next one. Also returns the number of joined rows.
 ///
 /// # Errors
@@ -216,4 +263,37 @@ async fn unpacking<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + S
     }
     let unpacked = tokio::task::spawn_blocking(work).await;
     unpacked.map_err(|error| Error::unavailable("reading was interrupted").because(error))
+}
+
+/// Returns the message of a panic as a reason.
+pub fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panicked: {}", text.as_deref().unwrap_or("without a message"))
+}
+
+/// Returns the result of `work`, or else the reason of its failure, with true if it was a panic. A panic over a single
+/// segment must not end the process, which would meet it again after every restart. State that `work` had begun to
+/// change must not be used any more.
+///
+/// # Errors
+/// Fails if it fails or panics.
+pub fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, (String, bool)> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(made) => made.map_err(|error| (error.to_string(), false)),
+        Err(panic) => Err((said(&*panic), true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_and_a_panic_are_told_apart() {
+        assert_eq!(caught(|| Ok::<_, String>(1)), Ok(1));
+        assert_eq!(caught(|| Err::<u8, _>("no")), Err(("no".into(), false)));
+        let (reason, has_panicked) = caught(|| -> Result<u8, String> { panic!("of {}", 1) }).unwrap_err();
+        assert_eq!((&*reason, has_panicked), ("panicked: of 1", true));
+    }
 }
