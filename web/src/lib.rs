@@ -13,14 +13,11 @@
 //! assert_eq!(problem.status(), StatusCode::NOT_FOUND);
 //! ```
 
-mod body;
 mod operation;
-mod request_context;
-mod requester;
+mod request;
 mod required_permission;
 mod routes;
 pub mod schema;
-mod workspace;
 
 use axum::{
     Json,
@@ -31,14 +28,11 @@ use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 
-pub use body::{Whole, is_json, json_object};
 pub use operation::{Operation, PROBLEM, answer, content, in_path, parameter, problem_response};
-pub use request_context::RequestContext;
-pub use requester::{Refused, Requester};
+pub use request::{InPath, Refused, RequestContext, Requester, Whole, is_json, json_object, named_in};
 pub use required_permission::{About, Need, Place, RequiredPermission};
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
-pub use workspace::{InPath, named_in};
 
 /// Time that a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";

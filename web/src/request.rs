@@ -1,0 +1,150 @@
+//! Parts of a request: its sender, its subject, the workspace in its path, and a small body.
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
+
+use axum::{
+    Extension,
+    body::Bytes,
+    extract::{FromRequestParts, Path, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use event::Id;
+use serde::de::DeserializeOwned;
+
+use crate::Problem;
+
+/// The sender of a request, with the id by which the request is found in logs. It travels in the extensions of the request: the
+/// listener notes the address, the outermost layer the id, and the guard the principal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// The user or system as people write it, such as `user:ann`; `preset` for the token that the service was started with;
+    /// `None`, if callers need not identify themselves.
+    pub principal: Option<Arc<str>>,
+    /// The id of the token, if it is stored in the table.
+    pub token: Option<Arc<str>>,
+    /// True if it may administer the subject of the request.
+    pub is_admin: bool,
+    /// True if the token is limited to events of some kinds: it gives no access to texts made from events of any kind.
+    pub is_of_some_kinds: bool,
+    /// The id of the request.
+    pub request_id: Arc<str>,
+    /// The address of the client.
+    pub address: Option<IpAddr>,
+    /// True if the client called over TLS, as far as is known.
+    pub is_encrypted: bool,
+}
+
+impl Requester {
+    /// Returns true if it may act as an administrator: everybody may, if callers need not identify themselves.
+    pub fn may_administer(&self) -> bool {
+        self.principal.is_none() || self.is_admin
+    }
+}
+
+/// Extension of the answer to a request that was refused for its sender. Outer layers take note of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The caller, if it was known.
+    pub principal: Option<Arc<str>>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Requester {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
+/// The subject of a request, as far as it is known. It goes with the answer, for its line in the log. It holds nothing of the
+/// events themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestContext {
+    /// The workspace.
+    pub workspace: Option<Id>,
+    /// Kind of the data appended or requested.
+    pub kind: Option<&'static str>,
+    /// Number of events or rows.
+    pub rows: Option<u64>,
+    /// The batch, by its idempotency key or its digest.
+    pub batch: Option<String>,
+}
+
+impl RequestContext {
+    /// Builds the context of a request for this kind of thing.
+    pub fn kind(kind: &'static str) -> Self {
+        Self { kind: Some(kind), ..Self::default() }
+    }
+
+    /// Attaches it to an answer.
+    pub fn with(self, answer: impl IntoResponse) -> Response {
+        (Extension(self), answer).into_response()
+    }
+}
+
+/// An entity by its id or path, out of the one parameter that a path has for it, or of the two that it has for a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InPath(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for InPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let segments = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Path(segments) =
+            segments.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+        let segments: Vec<&str> = segments.iter().map(|(_, segment)| segment.as_str()).collect();
+        Ok(Self(named_in(&segments)))
+    }
+}
+
+/// The id or path that segments of a path are. With `-`, which no category is called, in the place of the category a workspace is named
+/// by its id.
+pub fn named_in(segments: &[&str]) -> String {
+    match segments {
+        ["-", id] if !id.contains('/') => (*id).to_owned(),
+        _ => segments.join("/"),
+    }
+}
+
+/// A body, unless it was too large.
+pub type Whole = Result<Bytes, BytesRejection>;
+
+/// Returns true if the content type is JSON. A page of another origin cannot set this without permission.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Reads a body that is a JSON object.
+///
+/// # Errors
+/// A problem about its type, its size or its fields.
+pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
+    if !is_json(headers) {
+        let detail = "the content type should be application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    // Without this check, serde reads an array as well.
+    if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        let detail = "the body should be a JSON object";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_stands_before_an_id() {
+        assert_eq!(named_in(&["credit", "prod"]), "credit/prod");
+        assert_eq!(named_in(&["-", "w_2NBs0sLBnJxEcoDLgVnQdJkhEgV"]), "w_2NBs0sLBnJxEcoDLgVnQdJkhEgV");
+        assert_eq!(named_in(&["-", "credit/prod"]), "-/credit/prod", "a path has its own place");
+        assert_eq!(named_in(&["ann"]), "ann");
+    }
+}
