@@ -6,7 +6,7 @@ use axum::{
     Json, Router,
     body::{Body, to_bytes},
     extract::{Path, Query, Request, State},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, Uri, header},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
 };
@@ -14,13 +14,12 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use catalog::Workspace;
 use ingest::{Ingest, http::read_whole};
 use serde_json::{Map, Value, json};
-use web::{Operation, Routes, is_json, named_in};
+use web::{Operation, RequiredPermission, Routes, is_json, named_in, openapi::ResponseBuilder};
 
 use crate::{
     answer::{Answer, Failure},
     asked::Asked,
     endpoint::{Does, ENDPOINTS, Endpoint},
-    links,
     notes::Note,
 };
 
@@ -45,7 +44,7 @@ pub(crate) struct Door {
 pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
     let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
     let door = Arc::new(Door { ingest, events, artifacts });
-    ENDPOINTS.iter().fold(links::add(Routes::new()), add).with_state(door)
+    ENDPOINTS.iter().fold(add_links(Routes::new()), add).with_state(door)
 }
 
 fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
@@ -245,4 +244,50 @@ fn bearer_of(given: &HeaderValue) -> Option<HeaderValue> {
     }
     let pair = String::from_utf8(BASE64_STANDARD.decode(encoded.trim()).ok()?).ok()?;
     HeaderValue::try_from(format!("Bearer {}", pair.split_once(':')?.1)).ok()
+}
+
+/// The paths of a tracking URI, to which links such as `.../mlflow/credit/prod/#/experiments/ID/runs/RUN` lead: clients put a slash
+/// behind it, people may not.
+const PATHS: [(&str, &str); 2] =
+    [("/mlflow/{category}/{name}/", "opened_link"), ("/mlflow/{category}/{name}", "opened_tracking_uri")];
+
+/// Adds the routes of the links that clients print after each run. A browser that opens one requests the tracking URI, and is sent
+/// to the dashboard with its workspace. It keeps the part behind the `#`, by which the dashboard finds the run. The routes
+/// reveal nothing of the stored data, so they need no caller.
+fn add_links(routes: Routes<Arc<Door>>) -> Routes<Arc<Door>> {
+    PATHS.into_iter().fold(routes, |routes, (path, id)| {
+        routes.add(link_operation(path, id), RequiredPermission::nothing(), opened)
+    })
+}
+
+fn link_operation(path: &str, id: &str) -> Operation {
+    Operation::get(path, id)
+        .tag("mlflow")
+        .summary("Go to the runs of the workspace on the dashboard")
+        .answers(StatusCode::SEE_OTHER, ResponseBuilder::new().description("The dashboard has them."))
+}
+
+async fn opened(uri: Uri) -> Response {
+    let place = HeaderValue::try_from(place_of(uri.path())).unwrap_or(HeaderValue::from_static("/"));
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
+}
+
+/// Returns the address of the dashboard for the path of a tracking URI, whose parts are percent-encoded.
+fn place_of(path: &str) -> String {
+    let workspace = path.strip_prefix(PREFIX).unwrap_or_default().trim_end_matches('/');
+    format!("/?workspace={}", workspace.replace('&', "%26").replace('+', "%2B"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_of_a_tracking_uri_goes_along() {
+        assert_eq!(place_of("/mlflow/credit/prod/"), "/?workspace=credit/prod");
+        assert_eq!(place_of("/mlflow/credit/prod"), "/?workspace=credit/prod");
+        // It stays one parameter for any path.
+        assert_eq!(place_of("/mlflow/a%2Fb/c&d=e+f/"), "/?workspace=a%2Fb/c%26d=e%2Bf");
+        assert_eq!(place_of("/mlflow//evil.example/"), "/?workspace=/evil.example");
+    }
 }

@@ -4,7 +4,7 @@
 //! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
 //! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints
 //! are in one table ([`endpoint`]), with their demands on callers. Other endpoints are answered as MLflow answers unknown ones.
-//! The links that clients print lead to the dashboard (`links`).
+//! The links that clients print lead to the dashboard.
 
 mod answer;
 mod artifacts;
@@ -14,7 +14,6 @@ pub mod endpoint;
 mod experiments;
 mod filter;
 mod inputs;
-mod links;
 mod logged;
 mod logged_metrics;
 mod logged_search;
