@@ -22,7 +22,7 @@ use log::{
 use table::{Condition, Key, Table, Write, unless_overtaken};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::{early::latest, lag, lock::lock, shared::Shared};
+use crate::{early::latest, lock, shared::Shared, status};
 
 /// Time between two judgements of the rules of all workspaces.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ async fn judge_and_name(
     let judged = judged_rules(table, workspace).await?;
     let alerts = catalog.alerts(workspace).await?;
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
-        lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
+        status::note_lag(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
     let judge = Judge { table, catalog, workspace, alerts: &alerts, now };
     let (mut outcome, mut firing, mut failed) = (Outcome::default(), Vec::new(), BTreeMap::new());

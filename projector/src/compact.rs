@@ -25,7 +25,7 @@ use log::{
 use table::{Condition, Item, KeyRange, Pages, Query, Table, Write, query_all};
 use tokio::time::Instant;
 
-use crate::lock::lock;
+use crate::lock;
 
 pub mod window;
 

@@ -19,7 +19,7 @@ use crate::{
     following::Following,
     heartbeat::{Heartbeat, Life, Watch, heartbeats},
     lease::{Lease, SWEEP, leases},
-    lock::lock,
+    lock,
     plan::{Plan, View},
     reader::{self, begin_at_latest},
     shared::{Extent, Shared, waits},

@@ -8,27 +8,26 @@
 //! A version that is being built has letters of its own: a segment may have been damaged after the active version
 //! folded it, and then it stands in the way of the rebuild alone. Operators are shown the letters of both.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use event::{Error, Id, Result, Timestamp};
 use fold::rollup::Folding;
 use log::{
+    active::{self, Active},
     audit::Audited,
     key::{self, LogId},
     projection::{Applied, Projected},
 };
 use table::{Condition, Item, KeyRange, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
-pub(crate) use self::shown::list_of;
-pub use self::shown::{find, list};
 pub use crate::letter::LetterState;
-
 use crate::{
     WorkspaceDay,
     letter::{self, Why, shortened},
 };
-
-mod shown;
 
 /// The attribute by which two operators cannot overrule each other.
 pub(crate) const STATE: &str = log::skipped::STATE;
@@ -353,8 +352,58 @@ pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     table.transact(vec![head, Write::Put(skipped.to_item(), before)]).await
 }
 
+/// Lists all dead letters of a workspace, in the active version and in the one being built: one for each segment.
+///
+/// # Errors
+/// Errors of the table, and `Corrupt`.
+pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> {
+    list_of(table, active::load(table, workspace).await?, workspace).await
+}
+
+/// Lists the letters when these versions are known.
+pub(crate) async fn list_of(table: &dyn Table, found: Active, workspace: &Id) -> Result<Vec<DeadLetter>> {
+    let mut letters: BTreeMap<String, DeadLetter> = BTreeMap::new();
+    for version in versions(found) {
+        for letter in list_version(table, version, workspace).await? {
+            let name = letter.to_string();
+            let first = first_of(letters.remove(&name), Some(letter));
+            letters.extend(first.map(|letter| (name, letter)));
+        }
+    }
+    Ok(letters.into_values().collect())
+}
+
+/// Active version, and then the one being built.
+fn versions(found: Active) -> impl Iterator<Item = u32> {
+    std::iter::once(found.version).chain(found.building)
+}
+
+/// Chooses the letter of a segment to show: one that stops something first, then the one of the refusal whose skip leaves the
+/// segment out of more, then the one of the active version.
+fn first_of(active: Option<DeadLetter>, building: Option<DeadLetter>) -> Option<DeadLetter> {
+    let weight = |letter: &DeadLetter| (letter.state == LetterState::Stopped, letter.refused);
+    match (active, building) {
+        (Some(active), Some(building)) if weight(&building) > weight(&active) => Some(building),
+        (active, building) => active.or(building),
+    }
+}
+
+/// Finds the dead letter of a segment, in the active version or in the one being built.
+///
+/// # Errors
+/// `NotFound`, when it has none.
+pub async fn find(table: &dyn Table, log: &LogId, seq: u64) -> Result<DeadLetter> {
+    let mut found = None;
+    for version in versions(active::load(table, &log.workspace).await?) {
+        found = first_of(found, find_version(table, version, log, seq).await?);
+    }
+    found.ok_or_else(|| Error::not_found(format!("there is no dead letter {log}/{seq:010}")))
+}
+
 #[cfg(test)]
 mod tests {
+    use event::Kind;
+
     use super::*;
     use crate::letter::MAX_REASON_BYTES;
 
@@ -363,7 +412,7 @@ mod tests {
         let log = LogId {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),
-            kind: event::Kind::Predictions,
+            kind: Kind::Predictions,
             lane: 3,
         };
         let stopped = Stopped { log, seq: 7, reason: "ä".repeat(900) };
@@ -374,5 +423,33 @@ mod tests {
         let skipped = DeadLetter { state: LetterState::Skipped, refused: Refused::Rollup, ..letter };
         assert_eq!(DeadLetter::from_item(&skipped.to_item()).unwrap(), skipped);
         assert!(DeadLetter::from_item(&skipped.to_item().with(STATE, "lost")).is_err());
+    }
+
+    fn letter(version: u32, refused: Refused, state: LetterState) -> DeadLetter {
+        let log = LogId {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: Kind::Predictions,
+            lane: 0,
+        };
+        let stopped = Stopped { log, seq: 42, reason: "damaged".into() };
+        DeadLetter { state, ..DeadLetter::new(version, stopped, refused, Timestamp::default()) }
+    }
+
+    #[test]
+    fn dead_letter_that_stops_more_is_shown() {
+        use LetterState::{Skipped, Stopped};
+        use Refused::{Features, Rollup};
+        assert_eq!(letter(1, Rollup, Stopped).segment(), "2013-06-01/p/00/42");
+        let shown = |active: Option<(Refused, LetterState)>, building: Option<(Refused, LetterState)>| {
+            let of = |version, one: Option<_>| one.map(|(refused, state)| letter(version, refused, state));
+            first_of(of(1, active), of(2, building)).map(|letter| letter.version)
+        };
+        assert_eq!(shown(None, None), None);
+        assert_eq!(shown(None, Some((Rollup, Stopped))), Some(2));
+        assert_eq!(shown(Some((Rollup, Stopped)), Some((Rollup, Stopped))), Some(1));
+        assert_eq!(shown(Some((Features, Stopped)), Some((Rollup, Stopped))), Some(2));
+        assert_eq!(shown(Some((Rollup, Skipped)), Some((Features, Stopped))), Some(2));
+        assert_eq!(shown(Some((Features, Stopped)), Some((Rollup, Skipped))), Some(1));
     }
 }

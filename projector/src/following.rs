@@ -6,7 +6,7 @@ use event::Timestamp;
 use table::{Position, Table};
 use tokio::time::Instant;
 
-use crate::{lease::Lease, lock::lock, schedule::Schedule, shared::waits};
+use crate::{lease::Lease, lock, schedule::Schedule, shared::waits};
 
 /// Minimum time between two checkpoints.
 pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);

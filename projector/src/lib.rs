@@ -61,10 +61,8 @@ mod following;
 mod full_sweep;
 pub mod heartbeat;
 pub mod key_filters;
-mod lag;
 pub mod lease;
 mod letter;
-mod lock;
 mod meters;
 mod noted;
 mod plan;
@@ -72,7 +70,6 @@ pub mod project;
 mod reader;
 pub mod rebuild;
 pub mod retry;
-mod rotation;
 mod schedule;
 mod shared;
 pub mod status;
@@ -87,9 +84,10 @@ pub mod vintages;
 pub mod warnings;
 pub mod worker;
 
-use event::{Day, Id};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use day::Taken;
+use event::{Day, Id};
 pub use schedule::SMALL;
 pub use shared::PAID_REST;
 pub use verify::{Report, verify};
@@ -108,4 +106,9 @@ impl std::fmt::Display for WorkspaceDay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.workspace, self.day)
     }
+}
+
+/// Locks a value that is never left half-changed, even by a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

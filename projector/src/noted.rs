@@ -10,7 +10,7 @@ use log::{
 use crate::{
     WorkspaceDay, caught,
     dead_letters::{self, DeadLetter, LetterState, Refused, Stopped},
-    lock::lock,
+    lock,
     retry::{self, Retried},
     shared::{Shared, add},
     undone::{self, Undone},

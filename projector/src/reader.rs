@@ -10,8 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     WorkspaceDay,
     following::{CHECKPOINT_EVERY, Following, Moved},
-    full_sweep,
-    lock::lock,
+    full_sweep, lock,
     shared::{Extent, Shared, waits},
 };
 

@@ -26,7 +26,7 @@ use crate::{
     deliver::WebhookSender,
     following::Following,
     lease::SWEEP,
-    lock::lock,
+    lock,
     meters::Meters,
     schedule::Schedule,
     unmatched::{Append, Looks},

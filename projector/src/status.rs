@@ -5,21 +5,21 @@ use std::{
     time::Duration,
 };
 
-use catalog::Catalog;
-use event::{Id, Result, Timestamp};
+use catalog::{Catalog, Lags};
+use event::{Id, Kind, Result, Timestamp};
 use log::{
     active,
     compacted::Compacted,
     key::{self, LogId},
     scan,
 };
-use table::Table;
+use table::{Condition, Table, unless_overtaken};
 
 use crate::{
     dead_letters::{self, DeadLetter, LetterState},
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
-    sweep::{Behind, sweep_version},
+    sweep::{Behind, sweep_days, sweep_version},
     undone, unwritten,
     warnings::{Warnings, warnings},
 };
@@ -165,4 +165,31 @@ async fn appended_at(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<
     let query = table::Query::table(key::segments_between(log, seq, seq)).only(&["appended_at"]);
     let page = table.query(&query).await?;
     Ok(page.items.first().and_then(|item| item.int("appended_at").ok()))
+}
+
+/// Number of days before today whose logs are checked for the lag of alert rules.
+const LAG_DAYS: i64 = 3;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Records the longest time, for each kind, for which segments appended by a closed instant have been in the logs of the latest
+/// days without being folded. It is written if it is the greatest of the day.
+///
+/// # Errors
+/// Errors of the table, and `Corrupt`.
+pub(crate) async fn note_lag(table: &dyn Table, workspace: &Id, closed: Timestamp) -> Result<()> {
+    let version = active::load(table, workspace).await?.version;
+    let first = closed.plus_seconds(-LAG_DAYS * DAY_SECONDS).day();
+    let behind = sweep_days(table, version, workspace, first, &BTreeSet::new()).await?;
+    let mut seen = BTreeMap::<Kind, u64>::new();
+    for (log, age) in ages(table, &behind, closed).await? {
+        let greatest = seen.entry(log.kind).or_default();
+        *greatest = (*greatest).max(age.as_secs());
+    }
+    let noted = Lags::load(table, workspace).await?;
+    if let Some(after) = noted.with(closed.day(), &seen) {
+        // Another worker has checked at this moment as well.
+        unless_overtaken(table.put(after.to_item(workspace), Condition::unchanged(noted.ver)).await)?;
+    }
+    Ok(())
 }

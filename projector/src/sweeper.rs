@@ -3,8 +3,9 @@
 //!
 //! After a gap, and when a shard is read from its newest position, all days are compared: the changes before were not read. The
 //! table keeps the demand for that ([`crate::full_sweep`]). At the start and periodically, a sweep compares the latest days,
-//! those with work since, and all days of the workspaces whose turn it is ([`crate::rotation`]). Its findings are scheduled at
-//! once. After a failure of the table only the affected workspaces are tried again.
+//! those with work since, and all days of the workspaces whose turn it is: some with each sweep, so that each has its turn once
+//! a day, in which a sweep finds an append to an older day that the feed lost. Its findings are scheduled at once. After a
+//! failure of the table only the affected workspaces are tried again.
 
 mod tasks;
 
@@ -19,15 +20,15 @@ use event::{Day, Id, Result};
 use futures::{StreamExt, stream};
 use log::{
     active, counted,
-    key::{LogId, OfWorkspace},
+    key::{self, LogId, OfWorkspace},
 };
+use table::{Condition, Item, Table};
 use tokio::time::Instant;
 
 use crate::{
     WorkspaceDay, caught,
     full_sweep::{self, FullSweep},
-    lock::lock,
-    rotation,
+    lock,
     shared::{Extent, Request, Shared, add, waits},
     status,
     sweep::{Behind, sweep_days, sweep_version},
@@ -65,10 +66,10 @@ impl Shared {
     /// Sweeps all workspaces; those in `whole` on all of their days.
     async fn sweep_all(&self, mut whole: BTreeSet<Id>, mark: u64) -> Result<()> {
         let all = self.all_workspaces().await?;
-        let turn = rotation::next(&*self.table, &all, self.options.sweep_every).await?;
+        let turn = next_turn(&*self.table, &all, self.options.sweep_every).await?;
         whole.extend(turn.iter().cloned());
         let behind = self.sweep_some(all.into_iter().collect(), &whole, mark).await;
-        rotation::note(&*self.table, &turn).await?;
+        note_turn(&*self.table, &turn).await?;
         self.record_again().await?;
         self.compare_clocks().await?;
         *lock(&self.swept_at) = Some(Instant::now());
@@ -308,5 +309,75 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
                 }
             }
         }
+    }
+}
+
+/// Version of the item that stores the workspace of the last turn.
+const CURSOR_VERSION: i64 = 1;
+
+/// Time within which each workspace has its turn.
+const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Minimum number of workspaces with each sweep; all, if there are fewer.
+const LEAST: usize = 10;
+
+/// Number of workspaces with each of the sweeps at this interval.
+fn at_once(all: usize, every: Duration) -> usize {
+    let sweeps = (ROUND.as_secs_f64() / every.as_secs_f64()).max(1.0);
+    ((all as f64 / sweeps).ceil() as usize).max(LEAST).min(all)
+}
+
+/// Takes `count` workspaces: those after `cursor`, and then those from the beginning on.
+fn turn(all: &BTreeSet<Id>, cursor: Option<&Id>, count: usize) -> Vec<Id> {
+    let after = all.iter().filter(|id| cursor.is_none_or(|cursor| *id > cursor));
+    let before = all.iter().filter(|id| cursor.is_some_and(|cursor| *id <= cursor));
+    after.chain(before).take(count).cloned().collect()
+}
+
+/// Reads the workspaces whose turn it is.
+///
+/// # Errors
+/// Errors of the table.
+async fn next_turn(table: &dyn Table, all: &BTreeSet<Id>, every: Duration) -> Result<Vec<Id>> {
+    let item = table.get(&key::sweep_cursor()).await?;
+    // An unreadable cursor counts as none: the round begins again.
+    let cursor = item.and_then(|item| Id::parse(item.optional_text("after")?).ok());
+    Ok(turn(all, cursor.as_ref(), at_once(all.len(), every)))
+}
+
+/// Records that these have had their turn.
+///
+/// # Errors
+/// Errors of the table.
+async fn note_turn(table: &dyn Table, turn: &[Id]) -> Result<()> {
+    let Some(last) = turn.last() else { return Ok(()) };
+    let item = Item::new(key::sweep_cursor()).with("v", CURSOR_VERSION).with("after", last.as_str());
+    table.put(item, Condition::None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn each_workspace_has_its_turn_once_a_day() {
+        let every = Duration::from_secs(15 * 60);
+        assert_eq!([0, 7, 960, 10_000].map(|all| at_once(all, every)), [0, 7, 10, 105]);
+        let all: BTreeSet<Id> = (0..1_000)
+            .map(|second| Id::new(Timestamp::default().plus_seconds(1_700_000_000 + second)))
+            .collect();
+        let (mut cursor, mut swept) = (None, BTreeSet::new());
+        for _ in 0..96 {
+            let turn = turn(&all, cursor.as_ref(), at_once(all.len(), every));
+            cursor = turn.last().cloned();
+            swept.extend(turn);
+        }
+        assert_eq!(swept, all);
+        // A deleted workspace leaves the rest in its order.
+        let rest: BTreeSet<Id> = all.iter().skip(500).cloned().collect();
+        assert_eq!(turn(&rest, all.first(), 1), [all.iter().nth(500).unwrap().clone()]);
+        assert_eq!(turn(&rest, all.last(), 1), [all.iter().nth(500).unwrap().clone()]);
     }
 }

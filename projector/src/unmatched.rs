@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use self::round::Round;
 use crate::{
     key_filters::{of_kind, rolled_up},
-    lock::lock,
+    lock,
     shared::{Shared, waits},
 };
 

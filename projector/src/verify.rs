@@ -16,12 +16,12 @@ use log::{
     evaluated::{self, At},
     expired,
     key::Counted,
+    key_filter::{self, KINDS},
     projection::{Applied, Projected},
     scan::{self, LogHead},
 };
 use table::Table;
 
-mod filters;
 mod gone;
 mod rollup_vintage;
 mod vintage;
@@ -35,6 +35,7 @@ use crate::{
     evaluate::{self, compute, covers, judged, wanted},
     events::Events,
     features,
+    key_filters::filter_of,
     project::{fold_from, read},
     sweep::applied,
 };
@@ -366,6 +367,40 @@ impl DayCheck<'_> {
         }
         if is_complete && !covers(&stored.applied, &wanted(self.day, &rollup.applied, &definitions)) {
             self.report.behind += 1;
+        }
+        Ok(())
+    }
+
+    /// Verifies the filters of keys of a day that has its events: each must match the keys of the segments that it covers.
+    async fn filters(&mut self) -> Result<()> {
+        for kind in KINDS {
+            let at = key_filter::At {
+                workspace: &self.day.workspace,
+                version: self.version,
+                day: self.day.day,
+                kind,
+            };
+            let Some(head) = key_filter::head(self.table, at).await? else { continue };
+            self.report.filters += 1;
+            // Without readable keys there are no parts, and every query reads the day.
+            if head.parts == 0 {
+                continue;
+            }
+            let (fresh, parts) = filter_of(self.table, at, &head.applied, head.parts, head.made_at).await?;
+            let fresh = key_filter::Head {
+                ver: head.ver,
+                parts: parts.len() as u32,
+                digest: key_filter::digest(&parts),
+                ..fresh
+            };
+            let mut is_same = fresh == head;
+            for (number, part) in (0..).zip(&parts) {
+                is_same =
+                    is_same && key_filter::part(self.table, at, &head, number).await?.as_ref() == Some(part);
+            }
+            if !is_same {
+                self.fault(format_args!("the filter of the keys of its {kind} is not that of its segments"));
+            }
         }
         Ok(())
     }

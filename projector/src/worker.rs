@@ -22,7 +22,7 @@ pub use crate::shared::Options;
 
 use crate::{
     alert, alert::FiringRule, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat,
-    lease::SWEEP, lock::lock, shared::Shared, sweeper, unmatched,
+    lease::SWEEP, lock, shared::Shared, sweeper, unmatched,
 };
 
 /// What a worker has done, and what is still to be done, since it started.

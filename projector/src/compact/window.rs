@@ -17,7 +17,7 @@ use super::{
     AGES, Compactor, DAY_SECONDS, Done, Held, MAX_DELETES, held_twice, merge, runs, stored_items,
     without_held,
 };
-use crate::lock::lock;
+use crate::lock;
 
 /// How long to wait where somebody else was quicker.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
