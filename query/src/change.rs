@@ -18,16 +18,15 @@ use polars::prelude::{
 
 use crate::{
     breakdown::{Bins, MODEL, RELEASE},
-    by::By,
     classes,
-    column_type::ColumnType,
+    columns::ColumnType,
     estimates,
     events::DAY,
     frame::{failed, frame},
     intervals,
     maturity::AGE,
     request::{Dataset, Request},
-    rollups,
+    rollups::{self, By},
 };
 
 /// Name of the parameter.

@@ -9,7 +9,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     budget::Hold,
-    column_type::ColumnType,
+    columns::ColumnType,
     evaluation_rows::{EvaluationRow, Shown, cell, place_columns},
     request::{Dataset, Request},
     rollups::OTHERS,

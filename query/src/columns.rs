@@ -5,17 +5,37 @@ use event::{
     custom::{CUSTOM_METRICS, OUTCOME_COLUMNS},
     fields::{Family, FieldType},
 };
+use fold::metric::Getter;
 
 use crate::{
-    breakdown, classes,
-    column_type::ColumnType,
-    drift, estimates,
+    breakdown, classes, drift, estimates,
     evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
     events::{APPENDED_AT, DAY, check_known},
     head_to_head,
     request::Dataset,
     rollups, slices,
 };
+
+/// Type of a column. Only a day is never null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnType {
+    /// UTC days.
+    Day,
+    /// Whole numbers that are not negative.
+    Count,
+    /// The values of a field of an event.
+    Field(FieldType),
+}
+
+impl From<Getter> for ColumnType {
+    fn from(getter: Getter) -> Self {
+        match getter {
+            Getter::Text(_) => Self::Field(FieldType::Text),
+            Getter::Count(_) => Self::Count,
+            Getter::Number(_) => Self::Field(FieldType::Float),
+        }
+    }
+}
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 

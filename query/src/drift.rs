@@ -21,7 +21,7 @@ use crate::{
     Query,
     answer::Found,
     budget::Hold,
-    column_type::ColumnType,
+    columns::ColumnType,
     read::{self, Filter, Reading, RowBounds, Unpacked},
     request::Request,
     series::{Cell, Row, held_items, series},

@@ -20,7 +20,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     breakdown,
-    column_type::ColumnType,
+    columns::ColumnType,
     evaluation_rows::PeriodBuckets,
     evaluations::{periods, prepared},
     read::Reading,

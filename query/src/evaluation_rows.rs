@@ -17,7 +17,7 @@ use crate::{
     breakdown::{self, MODEL},
     budget::Hold,
     classes,
-    column_type::ColumnType,
+    columns::ColumnType,
     intervals::{self, CustomInterval, IntervalColumn},
     maturity::{self, Vintage, VintageColumn},
     request::{Dataset, Request},

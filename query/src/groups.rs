@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use polars::prelude::DataFrame;
 
 use crate::{
-    column_type::ColumnType,
+    columns::ColumnType,
     events::{DAY, check_members, members_of},
     frame::{days, failed, floats, frame, ints, texts, times},
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},

@@ -15,7 +15,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     breakdown,
-    column_type::ColumnType,
+    columns::ColumnType,
     evaluation_rows::PeriodBuckets,
     evaluations::computed_periods,
     read::Reading,

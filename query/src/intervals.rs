@@ -11,7 +11,7 @@ use fold::{
     metric::{METRICS, Metric, Row},
 };
 
-use crate::{column_type::ColumnType, request::Request};
+use crate::{columns::ColumnType, request::Request};
 
 /// A column of a metric's interval, or the column of the number of keys.
 pub(crate) struct IntervalColumn {

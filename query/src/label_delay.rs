@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::DataFrame;
 
 use crate::{
-    column_type::ColumnType,
+    columns::ColumnType,
     joined::{DAYS_AT_ONCE, in_log, pairs_bytes},
     maturity::{AGE, LATEST},
     read::{self, Filter, Reading, RowBounds, Unpacked},

@@ -34,14 +34,11 @@
 
 mod answer;
 pub(crate) mod audit;
-mod bounds;
 mod breakdown;
 mod budget;
-mod by;
 mod challengers;
 mod change;
 mod classes;
-mod column_type;
 mod columns;
 mod concat;
 mod dataset;
@@ -68,15 +65,12 @@ mod kept;
 mod key_filters;
 mod known;
 mod label_delay;
-mod lanes;
 mod leaderboard;
 mod lineage;
 mod lines;
-mod live_in;
 mod maturity;
 mod meters;
 pub mod output;
-mod pace;
 mod packed;
 mod pages;
 mod parts;
@@ -102,7 +96,6 @@ mod unmatched;
 mod vintage;
 mod window;
 mod work;
-mod zero_division;
 
 use std::sync::{Arc, atomic::Ordering};
 

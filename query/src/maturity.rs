@@ -19,7 +19,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     change::Change,
-    column_type::ColumnType,
+    columns::ColumnType,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     evaluations::{DAYS_AT_ONCE, Prepared, Way, evaluate_part, prepared},
     label_delay::arrived,

@@ -11,7 +11,7 @@ use polars::prelude::DataFrame;
 use crate::{
     events::{self, Wanted},
     explain::Step,
-    lanes::Lanes,
+    filter::Lanes,
     read::{Filter, Reading, Unpacked},
     runs::{self, DayRuns, Run},
     work,

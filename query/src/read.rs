@@ -28,9 +28,9 @@ use tokio::sync::OnceCell;
 use crate::{
     budget::{Full, Hold, in_words},
     explain::Step,
+    filter::Lanes,
     filter::Why,
     key_filters::PassedOver,
-    lanes::Lanes,
     meters,
     runs::rows_of,
     work,

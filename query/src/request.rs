@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use event::{
-    Costs, Dimension, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, plain::listed,
+    Costs, Dimension, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id,
+    plain::listed,
 };
 use log::read_version::ReadVersion;
 
@@ -11,17 +12,13 @@ use crate::{
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
     change::Change,
-    drift, estimates, head_to_head, intervals, label_delay,
-    live_in::live_of,
-    maturity,
+    drift, estimates, head_to_head, intervals, label_delay, maturity,
     rollups::kinds_by,
     row_filter::RowFilter,
     slices::{self, Slicing},
     window::Span,
-    zero_division::zero_division_of,
 };
-
-pub use crate::{by::By, dataset::Dataset, live_in::LiveIn, window::Last};
+pub use crate::{dataset::Dataset, rollups::By, window::Last};
 
 /// A request about a window of days.
 #[derive(Clone, Debug)]
@@ -506,6 +503,41 @@ fn read_version_of((what, by): (Dataset, &By), window: Window, text: &str) -> Re
         return Err(Error::invalid(format!("it does not say how far {} were read", kind.name())));
     }
     Ok(Arc::new(read_version))
+}
+
+/// Restricts predictions to those of releases that were live, or were not, at the time of the prediction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveIn {
+    /// The environment.
+    pub environment: String,
+    /// True to judge releases live there; false to judge the rest.
+    pub is_live: bool,
+}
+
+/// Parses the restriction from the parameters of a request.
+fn live_of(what: Dataset, words: &Params<'_>) -> Result<Option<LiveIn>> {
+    match words.environment {
+        // Challengers take the environment as that of their champion.
+        _ if what == Dataset::Challengers => Ok(None),
+        Some(environment) => {
+            id::check_name(environment).map_err(|error| Error::invalid(format!("environment: {error}")))?;
+            Ok(Some(LiveIn { environment: environment.to_owned(), is_live: !words.shadow }))
+        }
+        None if words.shadow => Err(Error::invalid("shadow: name the environment in which it was not live")),
+        None => Ok(None),
+    }
+}
+
+/// The names of [`Request::zero_division`], the value of evaluations for a division by zero.
+pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
+    [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
+
+/// Parses one of the names of [`ZERO_DIVISIONS`].
+fn zero_division_of(word: &str) -> Result<Option<f64>> {
+    let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);
+    found
+        .map(|(_, value)| value)
+        .ok_or_else(|| Error::invalid(format!("zero-division: `{word}` is none of 0, 1, null")))
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use table::{Item, Page, Query, Table, item::Value};
 use tokio::task::JoinHandle;
 
 use crate::{
+    filter::Lanes,
     filter::{Facts, Filter, Why},
     key_filters::PassedOver,
-    lanes::Lanes,
     read::{DAYS_AT_ONCE, Reading},
 };
 

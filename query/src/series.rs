@@ -7,7 +7,7 @@ use log::{active::of_active, key};
 use polars::prelude::{Column as Series, DataFrame};
 use table::{Item, Pages, Query, Table};
 
-use crate::{budget::Hold, column_type::ColumnType, frame, request::Request};
+use crate::{budget::Hold, columns::ColumnType, frame, request::Request};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {

@@ -6,7 +6,7 @@ use event::{Error, Kind, Result};
 use fold::evaluation::{By, Survey, Wanted};
 
 use crate::{
-    lanes::Lanes,
+    filter::Lanes,
     read::{Filter, Reading, RowBounds},
     work,
 };

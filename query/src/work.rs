@@ -4,23 +4,24 @@
 //! Three mechanisms ensure this. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has
 //! no priority of its own). Short pieces of work take turns, one for each core, so that many readers are no more than a few
 //! runnable threads. And while something is appended, a piece that had to wait for its core keeps its turn for as long again as
-//! it took (`pace`): sending to readers, and their own work, runs at normal priority, and this reduces it.
+//! it took: sending to readers, and their own work, runs at normal priority, and this reduces it.
 
 use std::{
     num::NonZero,
     sync::{LazyLock, mpsc},
     thread::{self, available_parallelism},
+    time::Duration,
 };
 
+use evaluate::caught;
 use event::{Error, Result};
 use log::appending::Appending;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::Semaphore,
+    sync::{Semaphore, oneshot},
     task::JoinHandle,
+    time::Instant,
 };
-
-use crate::pace::Began;
 
 /// Niceness of the threads above that of others. A thread that is 10 nicer gets about a tenth of a core that another one wants as
 /// well.
@@ -107,6 +108,88 @@ pub(crate) fn give_way() {
     let _ = NICENESS;
 }
 
+/// Maximum rest between pieces of work.
+const MAX_REST: Duration = Duration::from_millis(50);
+
+/// Inverse share of its time: a piece that waited for a core for less than this had the core to itself.
+const SHARE: u32 = 16;
+
+/// The start of a piece of work, on its thread.
+struct Began {
+    at: Instant,
+    /// Total time that the thread had waited for a core by then; `None` if the system does not report it.
+    waited: Option<Duration>,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self { at: Instant::now(), waited: waited() }
+    }
+
+    /// Returns the rest after the piece that the same thread has just done: as long as the piece took, if something is being
+    /// appended and others wanted its core, or might have.
+    fn rest(&self, is_appending: bool) -> Option<Duration> {
+        if !is_appending {
+            return None;
+        }
+        rest(self.at.elapsed(), waited().zip(self.waited).map(|(now, then)| now.saturating_sub(then)))
+    }
+}
+
+fn rest(took: Duration, waited: Option<Duration>) -> Option<Duration> {
+    let had_core = waited.is_some_and(|waited| waited < took / SHARE);
+    (!had_core).then(|| took.min(MAX_REST))
+}
+
+/// Returns the total time that this thread has waited for a core since its start.
+#[cfg(target_os = "linux")]
+fn waited() -> Option<Duration> {
+    use std::{fs::File, os::unix::fs::FileExt};
+
+    thread_local! {
+        static STATS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    STATS.with(|stats| {
+        let mut text = [0; 64];
+        let length = stats.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        // The first field is the time on a core, the second the time waiting, in nanoseconds.
+        text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+    })
+}
+
+/// Returns `None`: other systems do not report it.
+#[cfg(not(target_os = "linux"))]
+fn waited() -> Option<Duration> {
+    None
+}
+
+/// Size in bytes of the stack of a thread for a statement. Only the part in use takes memory.
+const STACK_BYTES: usize = 128 * 1024 * 1024;
+
+/// Runs `work` on a thread with a large stack, since statements nest and polars follows them by recursion. It continues even if
+/// nobody waits for it any more, as polars cannot be interrupted.
+///
+/// # Errors
+/// Errors of the work; `Invalid`, if it panics.
+pub(crate) async fn on_large_stack<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (made, waiting) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("sql".into()).stack_size(STACK_BYTES);
+    let spawned = thread.spawn(move || {
+        give_way();
+        let done = caught(|| Ok::<_, Error>(work())).unwrap_or_else(|(reason, _)| {
+            tracing::error!(reason, "a statement made polars panic");
+            Err(Error::invalid(format!("sql: this statement cannot be answered: polars {reason}")))
+        });
+        // Nobody may wait for it any more.
+        _ = made.send(done);
+    });
+    spawned.map_err(|error| Error::unavailable("a thread for the statement cannot start").because(error))?;
+    waiting.await.map_err(|error| Error::unavailable("the statement was interrupted").because(error))?
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -158,5 +241,26 @@ mod tests {
             assert!(piece(|| panic!("on purpose")).await.unwrap_err().is_panic());
         }
         assert_eq!(piece(|| 1).await.unwrap(), 1);
+    }
+
+    #[test]
+    fn piece_that_waited_for_a_core_rests() {
+        let [ten, second] = [Duration::from_millis(10), Duration::from_secs(1)];
+        assert_eq!(rest(ten, Some(Duration::ZERO)), None);
+        assert_eq!(rest(ten, Some(ten / 20)), None);
+        assert_eq!(rest(ten, Some(ten / 10)), Some(ten));
+        assert_eq!(rest(second, Some(ten)), None);
+        assert_eq!(rest(second, Some(second / 2)), Some(MAX_REST));
+        assert_eq!(rest(ten, None), Some(ten), "where it is not known, others might have wanted the core");
+        assert_eq!(Began::now().rest(false), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_says_how_long_a_thread_has_waited() {
+        // Some kernels do not count it.
+        if let Some(first) = waited() {
+            assert!(waited().is_some_and(|next| next >= first));
+        }
     }
 }

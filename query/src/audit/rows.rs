@@ -8,7 +8,7 @@ use polars::prelude::DataFrame;
 
 use super::request::{AuditRequest, Place, place_text};
 use crate::{
-    column_type::ColumnType,
+    columns::ColumnType,
     frame::{frame, ints, texts, times},
 };
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     change::{CHANGE, SUFFIX},
-    column_type::ColumnType,
+    columns::ColumnType,
     output::Format,
     request::Dataset,
 };

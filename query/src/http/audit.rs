@@ -18,14 +18,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api,
-    asked::{Asked, asked},
-    body::HeldBody,
-    content_type,
-    parameters::says_first_day,
-    said,
-};
+use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day, said};
 use crate::{
     Query,
     audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},

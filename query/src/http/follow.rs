@@ -19,12 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    Parameters, api,
-    asked::{Asked, asked},
-    body::HeldBody,
-    content_type, parameters, said,
-};
+use super::{Asked, Parameters, api, asked, body::HeldBody, content_type, parameters, said};
 use crate::{
     Query,
     follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},

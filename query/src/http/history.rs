@@ -17,10 +17,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    asked::{Asked, asked},
-    body::HeldBody,
-};
+use super::{Asked, asked, body::HeldBody};
 use crate::{
     HistoryWords, PastStanding, Query,
     unmatched::{HISTORY_DAYS, MAX_HISTORY},

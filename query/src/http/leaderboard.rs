@@ -19,7 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::asked::{Asked, asked};
+use super::{Asked, asked};
 use crate::{LeaderboardWords, Place, Query};
 
 const JSON: &str = "application/json";

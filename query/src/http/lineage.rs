@@ -17,13 +17,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api,
-    asked::{Asked, asked},
-    body::HeldBody,
-    content_type,
-    parameters::says_first_day,
-};
+use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day};
 use crate::{
     Query,
     lineage::{LineageRequest, LineageWords, NAME, columns},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{DefaultBodyLimit, State},
+    extract::{self, DefaultBodyLimit, State, rejection::QueryRejection},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -14,7 +14,6 @@ use web::{InPath, Problem, RequestContext, RequiredPermission, Routes};
 
 mod accept;
 mod api;
-mod asked;
 mod audit;
 mod body;
 mod explained;
@@ -37,7 +36,6 @@ use crate::{
     output::{self, Format},
     request::{Dataset, Params, Request},
 };
-use asked::{Asked, asked};
 use explained::EXPLAIN;
 
 /// The routes of the query service.
@@ -222,4 +220,16 @@ fn media_type(format: Format) -> &'static str {
         Format::Ipc => "application/vnd.apache.arrow.file",
         Format::IpcStream | Format::IpcStreamLz4 => "application/vnd.apache.arrow.stream",
     }
+}
+
+/// The words of the query string of a request, or why they cannot be read.
+type Asked<T> = Result<extract::Query<T>, QueryRejection>;
+
+/// Returns the words of a query string.
+///
+/// # Errors
+/// `400`, with what is wrong with them.
+fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
+    let asked = asked.map(|extract::Query(asked)| asked);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

@@ -25,7 +25,7 @@ use web::{
     openapi::path::ParameterIn, parameter, schema,
 };
 
-use super::asked::{Asked, asked};
+use super::{Asked, asked};
 use crate::Query;
 
 /// What it is called in paths and metrics.

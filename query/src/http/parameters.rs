@@ -24,10 +24,9 @@ use crate::{
     change::{CHANGE, CHANGES},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
-    request::Dataset,
+    request::{Dataset, ZERO_DIVISIONS},
     row_filter::{MAX_LIMIT, OLDEST, ORDERS},
     sql::MAX_STATEMENT_BYTES,
-    zero_division::ZERO_DIVISIONS,
 };
 
 /// The schema of a parameter, and what is said of it.

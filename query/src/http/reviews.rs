@@ -21,10 +21,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{InPath, Problem, RequiredPermission, Routes, Whole, json_object};
 
-use super::{
-    asked::{Asked, asked},
-    said,
-};
+use super::{Asked, asked, said};
 use crate::Query;
 
 /// How many days of answers are shown, unless it is said.

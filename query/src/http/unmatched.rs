@@ -18,7 +18,7 @@ use web::{
     parameter, schema,
 };
 
-use super::asked::{Asked, asked};
+use super::{Asked, asked};
 use crate::{
     Query, UnmatchedOutcome, UnmatchedRequest, UnmatchedState, UnmatchedWords,
     unmatched::{DAYS, DEFAULT_ROWS, MAX_ROWS, NAME, PLACE_PATTERN},

@@ -16,7 +16,7 @@ use log::{
 };
 use table::{KeyRange, Pages, Query as TableQuery, Table};
 
-use super::request::LineageRequest;
+use super::LineageRequest;
 use crate::{audit::appends::authors, budget::Hold};
 
 /// Approximate bytes of a flow without its texts.

@@ -8,11 +8,11 @@ use log::audit::SOURCE_WORDS;
 use polars::prelude::DataFrame;
 
 use super::{
+    LineageRequest,
     flows::{Flow, Flows},
-    request::LineageRequest,
 };
 use crate::{
-    column_type::ColumnType,
+    columns::ColumnType,
     frame::{days, frame, ints, texts, times},
 };
 

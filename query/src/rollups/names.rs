@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use event::fields::FieldType;
 use fold::metric::{STATISTICS, StatisticGetter};
 
-use crate::column_type::ColumnType;
+use crate::columns::ColumnType;
 
 /// A column of rollups.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ mod joins;
 mod plan;
 mod rows;
 mod select;
-mod stack;
 mod tables;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
@@ -30,7 +29,6 @@ use self::{
     frames::Frames,
     joins::Join,
     plan::{Condition, Need, Plan},
-    stack::on_large_stack,
     tables::Table,
 };
 use crate::{
@@ -44,6 +42,7 @@ use crate::{
     read::Reading,
     request::{self, Dataset, Request},
     row_filter::RowFilter,
+    work::on_large_stack,
 };
 
 pub use admit::MAX_STATEMENT_BYTES;

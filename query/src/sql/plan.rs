@@ -25,7 +25,7 @@ use polars_plan::prelude::{FileScanIR, IR, IRPlan};
 
 use super::{expressions::instants, tables::Table};
 use crate::{
-    column_type::ColumnType,
+    columns::ColumnType,
     drift,
     events::DAY,
     filter::Times,

@@ -14,7 +14,7 @@ use super::plan::Need;
 use crate::{
     Query,
     budget::Hold,
-    column_type::ColumnType,
+    columns::ColumnType,
     request::{Dataset, Request},
     series::{Cell, Row, held_items, series},
 };
