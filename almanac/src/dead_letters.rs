@@ -18,7 +18,7 @@ use projector::{
 };
 use table::Table;
 
-use crate::{config::Config, lines::Lines, open};
+use crate::{config::Config, open, output::Lines};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DlqCommand {

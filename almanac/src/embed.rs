@@ -11,7 +11,7 @@ use query::{Dataset, Params, Query, Request};
 use table::{Table, sqlite::SqliteTable};
 use tokio::sync::watch;
 
-use crate::{author, promotion, waiting::caught_up};
+use crate::{adapters, author, waiting::caught_up};
 
 /// Ingest, projector and query on one table, in this process.
 ///
@@ -56,7 +56,7 @@ impl Embedded {
     /// Uses an open table of any engine. `clock` gives the times of appends; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
         let table: Arc<dyn Table> = Store::over(table);
-        let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
+        let ingest = adapters::ingest(Arc::clone(&table), clock.clone());
         let query = Query::new(Arc::clone(&table), clock.clone());
         Self { table, clock, ingest, query }
     }

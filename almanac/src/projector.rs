@@ -9,11 +9,11 @@ use table::Table;
 use tokio::sync::oneshot;
 
 use crate::{
+    adapters::ByIngest,
     config::Config,
     listening::asked_to_stop,
     open,
     telemetry::report::{self, Reporter, Traffic},
-    unmatched::ByIngest,
     webhook::WebhookArgs,
 };
 

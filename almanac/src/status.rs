@@ -1,19 +1,26 @@
-//! `almanac status`: the lag of projections, and warnings of the last days.
+//! `almanac status`: the lag of projections, and warnings of the last days; `GET /v1/workers`: the workers by their heartbeats.
 
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
 use catalog::Catalog;
-use event::{Clock, Timestamp};
+use event::{Clock, Right, Timestamp};
 use projector::{
+    heartbeat::{Heartbeat, heartbeats},
     status::{Status, WorkspaceStatus, status},
     warnings::{Warning, Warnings},
 };
 use serde_json::{Value, json};
+use table::Table;
+use web::{Problem, RequiredPermission, Routes};
 
 use crate::{
     config::Config,
-    lines::Lines,
-    open,
-    output::ShowFormat,
-    workers::{self, seconds},
+    open, openapi,
+    output::{Lines, ShowFormat},
 };
 
 pub(crate) async fn command(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
@@ -147,7 +154,7 @@ fn document(status: &Status, now: Timestamp) -> Value {
             "warnings": of_workspace(one).map(warning_document).collect::<Vec<_>>(),
         })
     });
-    let workers = status.workers.iter().map(|one| workers::document(one, now));
+    let workers = status.workers.iter().map(|one| worker_document(one, now));
     let leases = status.leases.iter().map(|one| {
         json!({
             "shard": one.shard,
@@ -163,6 +170,39 @@ fn document(status: &Status, now: Timestamp) -> Value {
         "leases": leases.collect::<Vec<_>>(),
         "sweeper": status.sweeper,
     })
+}
+
+/// Route of the workers of a table, by their heartbeats.
+pub(crate) fn routes(table: Arc<dyn Table>, clock: Clock) -> Routes {
+    let show = move || {
+        let (table, clock) = (Arc::clone(&table), clock.clone());
+        async move { all_workers(&*table, clock.now()).await }
+    };
+    Routes::new().add(openapi::workers(), RequiredPermission::server(Right::Read), show)
+}
+
+async fn all_workers(table: &dyn Table, now: Timestamp) -> Result<Response, Problem> {
+    let found = heartbeats(table).await?;
+    let workers: Vec<Value> = found.iter().map(|one| worker_document(one, now)).collect();
+    Ok(Json(json!({ "workers": workers })).into_response())
+}
+
+/// JSON document of a worker.
+fn worker_document(one: &Heartbeat, now: Timestamp) -> Value {
+    json!({
+        "worker": one.worker,
+        "heartbeat_seconds_ago": seconds(now, one.at),
+        "shards": one.shards,
+        "dirty_days": one.dirty,
+        "oldest_dirty_seconds": one.oldest_ms as f64 / 1e3,
+        "cas_retries": one.retries,
+        "layout": one.layout,
+    })
+}
+
+/// Age in seconds.
+fn seconds(now: Timestamp, at: Timestamp) -> f64 {
+    ((now.micros() - at.micros()) as f64 / 1e6).max(0.0)
 }
 
 #[cfg(test)]

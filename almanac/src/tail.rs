@@ -1,13 +1,35 @@
 //! `almanac tail`: follows the log of a workspace.
 
-use std::io::{ErrorKind, Write};
+use std::{
+    io::{ErrorKind, Write},
+    ops::Deref,
+};
 
 use anyhow::Context;
 use clap::Args;
 use event::{Error, Kind};
 use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Params, Query};
 
-use crate::{config::Config, named::InWorkspace, open};
+use crate::{config::Config, open};
+
+/// The workspace of a command: its first word, or `-w`.
+#[derive(Debug, Args)]
+struct InWorkspace {
+    /// The workspace, as category/name or by id.
+    #[arg(value_name = "WORKSPACE", required_unless_present = "workspace")]
+    first: Option<String>,
+    /// The workspace, instead of naming it first.
+    #[arg(long, short, conflicts_with = "first")]
+    workspace: Option<String>,
+}
+
+impl Deref for InWorkspace {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.workspace.as_deref().or(self.first.as_deref()).unwrap_or_default()
+    }
+}
 
 /// Formats in which answers can be concatenated.
 const FORMATS: [Format; 2] = [Format::Ndjson, Format::IpcStream];

@@ -23,7 +23,8 @@ use web::Routes;
 
 use crate::{
     access::{Asking, says},
-    audit::refusals::Refusals,
+    adapters::{ByIngest, ByQuery},
+    audit::Refusals,
     author::in_the_name_of_callers,
     config::Config,
     harden::{one_host, panicked},
@@ -31,19 +32,17 @@ use crate::{
     host_check,
     listening::{ListenArgs, asked_to_stop, room_for_connections},
     mcp, open, openapi,
-    promotion::ByQuery,
     serve::{Listening, serve},
     telemetry::{
         self, Exposition,
         report::{self, Reporter},
         requests::Requests,
     },
-    unmatched::ByIngest,
     webhook::WebhookArgs,
 };
 
-pub use self::options::Options;
-pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
+pub use self::options::{Options, Role};
+pub use crate::{listening::Times, proxies::Proxies, tls::Tls};
 
 mod options;
 
@@ -381,7 +380,7 @@ impl Services {
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
-            routes = routes.merge(crate::workers::routes(table, options.clock.clone()));
+            routes = routes.merge(crate::status::routes(table, options.clock.clone()));
         }
         let routes = in_the_name_of_callers(routes);
         match self.query {

@@ -25,7 +25,7 @@ use tower::ServiceExt;
 use web::{Demands, Requester};
 
 use self::exempt::{ELSEWHERE, EXEMPT};
-use super::refusals::Refusals;
+use super::Refusals;
 use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for

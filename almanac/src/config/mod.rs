@@ -6,6 +6,7 @@
 
 use std::{
     ffi::OsString,
+    fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -14,26 +15,20 @@ use clap::{ArgMatches, Args, ValueHint, parser::ValueSource};
 use event::{Clock, Error, Result, Share};
 use table::engine::Surroundings;
 
-use crate::telemetry::logs::LogFormat;
-
 pub(crate) use self::{
-    origin::Origin,
     place::Store,
     show::{ConfigCommand, show},
-    size::{Size, SizeOrNone},
-    switch::Switch,
+    values::{Size, SizeOrNone, Switch},
 };
+use crate::telemetry::logs::LogFormat;
 
-mod again;
 mod file;
 mod oidc;
-mod origin;
 mod place;
 mod show;
-mod size;
-mod switch;
 #[cfg(test)]
 mod tests;
+mod values;
 
 /// Default file, which is read if it is there.
 const DEFAULT_FILE: &str = "./almanac.toml";
@@ -109,6 +104,58 @@ pub(crate) struct Flags {
     /// Whether `up` and `projector` merge small segments of days that are over: on or off [default: on].
     #[arg(long, global = true, env = COMPACT.variable, value_name = "SWITCH")]
     compact: Option<OsString>,
+}
+
+/// Origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A flag.
+    Flag(&'static str),
+    /// A variable of the environment.
+    Environment(&'static str),
+    /// A file.
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+    },
+    /// Not set anywhere.
+    Default,
+}
+
+impl Origin {
+    /// Name of the value of `key` in the line that refuses it.
+    fn subject(&self, key: &str) -> String {
+        match self {
+            Origin::Flag(name) | Origin::Environment(name) => (*name).to_owned(),
+            Origin::File { path, line } => format!("{}, line {line}: {key}", path.display()),
+            Origin::Default => key.to_owned(),
+        }
+    }
+
+    /// Resolves `path`: one in a file is relative to the folder of that file, so that it does not depend on the working
+    /// directory.
+    fn locate(&self, path: &Path) -> PathBuf {
+        match self {
+            Origin::File { path: file, .. } => {
+                let path = path.strip_prefix("./").unwrap_or(path);
+                file.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
+            }
+            _ => path.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag(name) => write!(f, "flag {name}"),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::File { path, line } => write!(f, "file {}, line {line}", path.display()),
+            Origin::Default => f.write_str("default"),
+        }
+    }
 }
 
 /// A value, and its origin.

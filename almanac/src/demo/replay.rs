@@ -23,7 +23,7 @@ use serde_json::json;
 use table::Table;
 
 use super::set::{Change, PRODUCTION, Release, Set};
-use crate::{progress::Progress, unmatched::ByIngest};
+use crate::{adapters::ByIngest, progress::Progress};
 
 /// Interval of the job that posts outcomes, in microseconds.
 const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;

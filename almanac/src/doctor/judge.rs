@@ -11,7 +11,7 @@ use log::{
 use projector::status::{Status, WorkspaceStatus};
 use table::engine::Lines;
 
-use super::finding::Finding;
+use super::Finding;
 use crate::health::READY_LAG;
 
 /// Maximum seconds between the clocks of this machine and of the table. Answers carry their time in whole seconds, and take a
@@ -291,7 +291,7 @@ mod tests {
     use projector::heartbeat::Heartbeat;
 
     use super::*;
-    use crate::doctor::finding::Level;
+    use crate::doctor::Level;
 
     fn now() -> Timestamp {
         Timestamp::parse("2026-06-10T00:00:30Z").unwrap()

@@ -7,20 +7,17 @@ use clap::Args;
 use event::{Clock, Error, Result, Timestamp};
 use log::{key, layout};
 use projector::status::{Status, ahead, status};
-use serde_json::json;
+use serde_json::{Value, json};
 use table::{Position, Table, engine, probe, probe_write};
 use tokio::time::timeout;
 
-use self::finding::{Finding, Level};
 use crate::{
     config::Config,
     exit::Exit,
-    lines::Lines,
     open,
-    output::{ShowFormat, Shown, print_json},
+    output::{Lines, ShowFormat, Shown, print_json},
 };
 
-mod finding;
 mod judge;
 
 /// Maximum time of one question to the table: longer than a SQLite file waits for another process (10 s), so that its own error
@@ -31,6 +28,59 @@ const WITHIN: Duration = Duration::from_secs(15);
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     shown: Shown,
+}
+
+/// State of a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// In order.
+    Ok,
+    /// Works, and needs attention.
+    Warning,
+    /// Does not work, or soon will not.
+    Fault,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Fault => "fault",
+        }
+    }
+}
+
+/// Result of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    /// Name of the check, such as `clock`.
+    check: &'static str,
+    /// State of the thing.
+    level: Level,
+    /// Observation.
+    what: String,
+    /// Remedy; empty if all is well.
+    remedy: String,
+}
+
+impl Finding {
+    fn ok(check: &'static str, what: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, what: what.into(), remedy: String::new() }
+    }
+
+    fn warning(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Warning, what: what.into(), remedy: remedy.into() }
+    }
+
+    fn fault(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Fault, what: what.into(), remedy: remedy.into() }
+    }
+
+    fn document(&self) -> Value {
+        let remedy = Some(&self.remedy).filter(|remedy| !remedy.is_empty());
+        json!({"check": self.check, "level": self.level.name(), "what": self.what, "remedy": remedy})
+    }
 }
 
 /// Prints the findings. A refused configuration is a finding as well.

@@ -4,10 +4,13 @@
 //! in it: so an interrupted import continues where it ended, and a repeated import stores only rows that could not be stored
 //! before.
 
-mod paths;
 mod rejects;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context;
 use catalog::Workspace;
@@ -15,7 +18,7 @@ use clap::Args;
 use event::{Clock, Day, Error, Kind, Timestamp, fields::TAG_PREFIX, plain::listed};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
-    file::{Chunk, FileReader, FileSpec, Mapping, Origin},
+    file::{Chunk, FileReader, FileSpec, Mapping, Origin, is_readable},
 };
 use log::audit::{Author, by, carried, current};
 use tokio::{
@@ -24,7 +27,7 @@ use tokio::{
 };
 
 use self::rejects::Rejects;
-use crate::{config::Config, open, progress::Progress, promotion};
+use crate::{adapters, config::Config, open, progress::Progress};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
@@ -147,8 +150,8 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
 async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let (known_at, known_by) = known_at(args)?;
     let spec = spec(args, known_by)?;
-    let (files, total_bytes) = paths::files(&args.paths)?;
-    let ingest = promotion::ingest(open::existing(config).await?, Clock::system());
+    let (files, total_bytes) = files_in(&args.paths)?;
+    let ingest = adapters::ingest(open::existing(config).await?, Clock::system());
     let ingest = ingest.sampling_features(config.feature_sample.value);
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
     let now = ingest.clock().now();
@@ -471,4 +474,79 @@ fn named(files: &[PathBuf]) -> String {
 fn names(option: &str, lists: &[String]) -> event::Result<Vec<String>> {
     let lists = lists.iter().map(|list| listed(list)).collect::<Result<Vec<_>, _>>();
     lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
+}
+
+/// Maximum files of one import.
+const MAX_FILES: usize = 100_000;
+
+/// Returns the files under the given paths of files and folders, each folder's in the order of their names, and their total
+/// bytes. In a folder, and in the folders within it, only files with the ending of a format count.
+///
+/// # Errors
+/// `NotFound`, for a path that does not exist; `Invalid`, when there is no file.
+fn files_in(paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, u64)> {
+    let mut files = Vec::new();
+    for path in paths {
+        let is_folder = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.is_dir();
+        if is_folder { add_folder(path, &mut files)? } else { files.push(path.clone()) }
+    }
+    if files.is_empty() {
+        return Err(Error::invalid("there is no file to import in the given folders").into());
+    }
+    let mut bytes = 0;
+    for file in &files {
+        bytes += std::fs::metadata(file).map_err(|error| unreadable(file, &error))?.len();
+    }
+    Ok((files, bytes))
+}
+
+fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unreadable(folder, &error))?;
+    paths.sort();
+    for path in paths {
+        // A link may lead in circles; its target can be named itself.
+        let kind = std::fs::symlink_metadata(&path).map_err(|error| unreadable(&path, &error))?.file_type();
+        if kind.is_dir() {
+            add_folder(&path, files)?;
+        } else if kind.is_file() && is_readable(&path) {
+            files.push(path);
+        }
+        if files.len() > MAX_FILES {
+            return Err(Error::invalid(format!("there are more than {MAX_FILES} files")).into());
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let message = format!("cannot read {}: {error}", path.display());
+    if error.kind() == std::io::ErrorKind::NotFound {
+        Error::not_found(message)
+    } else {
+        Error::invalid(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_give_their_files_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("b")).unwrap();
+        for name in ["c.csv", "a.ndjson.gz", "notes.txt", "b/x.parquet"] {
+            std::fs::write(path(name), "12345").unwrap();
+        }
+        let (found, bytes) = files_in(&[dir.path().to_owned()]).unwrap();
+        assert_eq!(found, [path("a.ndjson.gz"), path("b/x.parquet"), path("c.csv")]);
+        assert_eq!(bytes, 15);
+        assert_eq!(files_in(&[path("notes.txt")]).unwrap().0, [path("notes.txt")], "named, so meant");
+        assert!(files_in(&[path("b/y")]).unwrap_err().to_string().contains("b/y"));
+    }
 }

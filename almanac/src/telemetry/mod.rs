@@ -2,10 +2,11 @@
 //!
 //! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and current values are
 //! added when they are read (`Exposition`). `requests` measures and logs HTTP requests, `logs` formats log lines and `sink`
-//! writes them, `report` writes the line of metrics, `process` asks the system about the process.
+//! writes them, `report` writes the line of metrics.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -18,7 +19,6 @@ use projector::{Health, Projector, alert::FiringRule};
 use table::sqlite;
 
 pub(crate) mod logs;
-mod process;
 pub(crate) mod report;
 pub(crate) mod requests;
 mod sink;
@@ -96,7 +96,7 @@ impl Exposition {
             catalogue::SQLITE_FILE_BYTES.gauge(["wal"]).set(wal as f64);
         }
         logs::tell();
-        process::tell();
+        tell_process();
         handle.render() + &firing
     }
 }
@@ -139,6 +139,43 @@ fn of_projector(health: &Health) {
     }
 }
 
+/// Unit of processor time in Linux, in ticks a second, on every machine that Rust runs on.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Sets the metrics of the system about this process. Linux gives them in files; other systems give none.
+fn tell_process() {
+    let read = |name: &str| fs::read_to_string(Path::new("/proc/self").join(name)).unwrap_or_default();
+    let status = read("status");
+    if let Some(kib) = field(&status, "VmRSS:") {
+        catalogue::PROCESS_MEMORY.gauge([]).set(kib as f64 * 1024.0);
+    }
+    if let Some(threads) = field(&status, "Threads:") {
+        catalogue::PROCESS_THREADS.gauge([]).set(threads as f64);
+    }
+    if let Some(most) = field(&read("limits"), "Max open files") {
+        catalogue::PROCESS_MAX_FILES.gauge([]).set(most as f64);
+    }
+    if let Some(ticks) = ticks(&read("stat")) {
+        catalogue::PROCESS_CPU.counter([]).absolute(ticks / TICKS_PER_SECOND);
+    }
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        catalogue::PROCESS_FILES.gauge([]).set(files.count() as f64);
+    }
+}
+
+/// First number after `name` on its line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Ticks in user and in system mode: fields 14 and 15 of `stat`, whose second field, the name in parentheses, may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    let mut fields = behind.split_whitespace().skip(11).map(str::parse::<u64>);
+    Some(fields.next()?.ok()? + fields.next()?.ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +192,18 @@ mod tests {
         assert_eq!(firing_rules(&[]).lines().count(), 2);
         let many: Vec<_> = (0..MAX_FIRING_SERIES + 5).map(rule).collect();
         assert_eq!(firing_rules(&many).lines().count(), 2 + 1_024);
+    }
+
+    #[test]
+    fn metrics_are_found_in_what_linux_writes() {
+        let status = "Name:\talmanac\nVmHWM:\t  9 kB\nVmRSS:\t  5124 kB\nThreads:\t7\n";
+        assert_eq!((field(status, "VmRSS:"), field(status, "Threads:")), (Some(5_124), Some(7)));
+        let limits =
+            "Max processes             95  95  processes\nMax open files            1024 4096 files\n";
+        assert_eq!(field(limits, "Max open files"), Some(1_024));
+        assert_eq!(field("Max open files            unlimited unlimited files\n", "Max open files"), None);
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 2 0 0 0 150 50 0 0 20 0 7 0 9 1 2";
+        assert_eq!(ticks(stat), Some(200));
+        assert_eq!(ticks(""), None);
     }
 }

@@ -3,15 +3,41 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ::access::Access;
+use clap::ValueEnum;
 use event::{Clock, Share};
 use log::segment_cache;
 use projector::deliver::WebhookSender;
 
-use super::{Proxies, Role, Times, Tls};
+use super::{Proxies, Times, Tls};
 use crate::{
     health::READY_LAG,
     serve::{MAX_CONNECTIONS, WRITE_WITHIN},
 };
+
+/// A role that a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Takes events, and creates workspaces, models and releases.
+    Ingest,
+    /// Folds the log into counters, rollups and evaluations.
+    Projector,
+    /// Answers questions.
+    Query,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 3] = [Role::Ingest, Role::Projector, Role::Query];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Ingest => "ingest",
+            Role::Projector => "projector",
+            Role::Query => "query",
+        }
+    }
+}
 
 /// How the services run.
 #[derive(Clone, Debug)]

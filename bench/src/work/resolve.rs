@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use almanac::{Embedded, unmatched::ByIngest};
+use almanac::{Embedded, adapters::ByIngest};
 use anyhow::ensure;
 use catalog::Catalog;
 use event::{Clock, Id, Kind, Timestamp};

@@ -26,10 +26,7 @@ use tests::{
 use tokio::{sync::watch, time::timeout};
 use tower::ServiceExt;
 
-use crate::{
-    role::Role as Does,
-    up::{Options, Services},
-};
+use crate::up::{Options, Role as Does, Services};
 
 const PROD: &str = "credit/prod";
 

@@ -1,4 +1,4 @@
-//! Sizes in memory, such as `512MiB`.
+//! Types of values: sizes in memory, such as `512MiB`, and switches.
 
 use std::{fmt, str::FromStr};
 
@@ -70,6 +70,33 @@ impl fmt::Display for SizeOrNone {
     }
 }
 
+/// A switch with the values `on` and `off`; true for `on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl Switch {
+    /// Switched on.
+    pub(crate) const ON: Self = Self(true);
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self(true)),
+            "off" => Ok(Self(false)),
+            _ => Err(format!("`{text}` is neither on nor off")),
+        }
+    }
+}
+
+impl fmt::Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "on" } else { "off" })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +115,13 @@ mod tests {
         for wrong in ["", "MiB", "1 TB", "1GB", "-1MiB", "1KiB", "0", "99999999999GiB", "0.5GiB"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_switch_is_read_as_it_is_shown() {
+        for switch in [Switch(true), Switch(false)] {
+            assert_eq!(switch.to_string().parse(), Ok(switch));
+        }
+        assert_eq!("yes".parse::<Switch>(), Err("`yes` is neither on nor off".to_owned()));
     }
 }
