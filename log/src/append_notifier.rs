@@ -1,9 +1,13 @@
-//! Notifications of appends by this process, for followers of logs. They say that a log may have grown; the table says
-//! whether it has. Appends of other processes notify nobody here.
+//! Appends of this process, for its other work: notifications for followers of logs, and the count of those under way, to
+//! which other work gives way. A notification says that a log may have grown; the table says whether it has. Appends of other
+//! processes notify nobody here.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use event::{Id, Kind};
@@ -79,6 +83,32 @@ impl AppendListener {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Number of batches on their way into the logs. It belongs to the process, as its cores do.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// Batch on its way into the logs, until it is dropped.
+#[derive(Debug)]
+pub struct Appending(());
+
+impl Appending {
+    /// Counts a batch that is on its way.
+    pub fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+
+    /// Returns whether any batch is on its way.
+    pub fn is_any() -> bool {
+        UNDER_WAY.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Appending {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -7,50 +7,36 @@ use std::fmt;
 use event::{Day, Id, Kind};
 use table::{Key, KeyRange, key::END};
 
+mod access;
 mod alert;
 mod audit;
-mod consumer;
-mod count;
-mod definition;
 mod entity;
-mod erased;
 mod filter;
-mod grant;
-mod lane;
-mod layout;
 mod live;
 mod moved;
 mod projector;
-mod quota;
 mod retention;
 mod review;
 mod run;
-mod token;
 mod undone;
 mod unmatched;
+mod usage;
 mod vintage;
 
+pub use access::*;
 pub use alert::*;
 pub use audit::*;
-pub use consumer::*;
-pub use count::*;
-pub use definition::*;
 pub use entity::*;
-pub use erased::*;
 pub use filter::*;
-pub use grant::*;
-pub use lane::*;
-pub use layout::*;
 pub use live::*;
 pub use moved::*;
 pub use projector::*;
-pub use quota::*;
 pub use retention::*;
 pub use review::*;
 pub use run::*;
-pub use token::*;
 pub use undone::*;
 pub use unmatched::*;
+pub use usage::*;
 pub use vintage::*;
 
 /// A log: all events of one workspace, day, kind and lane.
@@ -257,6 +243,35 @@ pub fn chunk(workspace: &Id, kind: Kind, digest: &str, group: i32) -> Key {
     let sk = format!("{}/chunk/{digest}/{group}", kind.letter());
     let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
     Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
+}
+
+/// The layout of the table ([`crate::layout`]).
+pub fn layout() -> Key {
+    Key::new("sys/layout", "table")
+}
+
+/// The partition of a lane but lane 0, which stands in that of the workspace.
+pub fn lane_partition(workspace: &Id, lane: u8) -> String {
+    format!("{}/{lane:02}", day_partition(workspace))
+}
+
+/// The partition of which one of [`lane_partition`] is a part.
+pub fn parse_lane_partition(pk: &str) -> Option<&str> {
+    let (logs, lane) = pk.rsplit_once('/')?;
+    let is_lane = lane.len() == 2 && lane.bytes().all(|byte| byte.is_ascii_digit());
+    (is_lane && is_of_logs(logs)).then_some(logs)
+}
+
+/// The log within which a sort key of a partition of segments lies, if it does.
+pub fn log_at(pk: &str, sk: &str) -> Option<LogId> {
+    // `day#2013-06-01/p/03/`
+    const NAME: usize = 20;
+    parse_segment(&Key::new(pk, format!("{}{:010}", sk.get(..NAME)?, 1))).map(|(log, _)| log)
+}
+
+/// The log that both ends of a range lie in, if it is one.
+pub fn log_of_range(range: &KeyRange) -> Option<LogId> {
+    log_at(&range.pk, &range.from).filter(|log| log_at(&range.pk, &range.to).as_ref() == Some(log))
 }
 
 #[cfg(test)]
@@ -493,6 +508,35 @@ mod tests {
             prop_assert_eq!(parse_segment(&kx), Some(x.clone()));
             let letters = |log: &LogId, seq: u64| (log.day, log.kind.letter(), log.lane, seq);
             prop_assert_eq!(kx.sk.cmp(&ky.sk), letters(&x.0, x.1).cmp(&letters(&y.0, y.1)));
+        }
+    }
+
+    #[test]
+    fn only_lane_partitions_are_parsed_as_such() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let log = LogId {
+            workspace: workspace.clone(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: Kind::Outcomes,
+            lane: 3,
+        };
+        let pk = lane_partition(&workspace, 3);
+        assert_eq!(pk, "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/day/03");
+        assert_eq!(parse_lane_partition(&pk), Some(segment(&log, 1).pk.as_str()));
+        for other in [
+            segment(&log, 1).pk,
+            batch(&workspace, Kind::Outcomes, "k").pk,
+            format!("{pk}/03"),
+            "a/03".into(),
+        ] {
+            assert_eq!(parse_lane_partition(&other), None, "{other}");
+        }
+        assert_eq!(log_of_range(&segments_between(&log, 3, 9)), Some(log.clone()));
+        assert_eq!(log_of_range(&segments_from(&log, 3)), Some(log.clone()));
+        for range in
+            [segments_after(&log), segments_of_kind(&workspace, log.day, log.kind), segments(&workspace)]
+        {
+            assert_eq!(log_of_range(&range), None, "{range:?}");
         }
     }
 }

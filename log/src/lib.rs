@@ -3,7 +3,7 @@
 //! In reading order: every [`key`]; a [`segment_item`] with the [`batch`]es that it holds; [`scan`], which finds
 //! logs and reads one, [`known`], which looks again whether they have grown, the [`append_notifier`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`vintage`], and their rollups, which are [`rollup_vintage`]; of
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which keys days
-//! do not have, by a [`key_filter`]; whether this process is [`appending`]; the [`segment_cache`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
+//! do not have, by a [`key_filter`]; the [`segment_cache`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
 //! were decided to judge, and which are [`unmatched`]; many segments as one item, [`merged`]; the [`store`], which shows them and the partitions of lanes as services know them; how far days are [`compacted`]; the
 //! digest of the [`content`] of a batch; and the [`read_version`] that an answer was read at; and in which [`layout`]
 //! the table is.
@@ -44,7 +44,6 @@
 pub mod active;
 pub mod after;
 pub mod append_notifier;
-pub mod appending;
 pub mod audit;
 pub mod authors;
 pub mod batch;

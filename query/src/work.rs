@@ -15,7 +15,7 @@ use std::{
 
 use evaluate::caught;
 use event::{Error, Result};
-use log::appending::Appending;
+use log::append_notifier::Appending;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::{Semaphore, oneshot},

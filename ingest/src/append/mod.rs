@@ -42,7 +42,7 @@ use std::{
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{
-    appending::Appending, audit::current, batch::BatchId, content, key::LogId, segment_cache::SegmentCache,
+    append_notifier::Appending, audit::current, batch::BatchId, content, key::LogId, segment_cache::SegmentCache,
     vintage,
 };
 use table::Table;

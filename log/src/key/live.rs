@@ -1,4 +1,4 @@
-//! Keys of live releases, of happenings, and of follows.
+//! Keys of live releases and their definitions, of the activity feed and follows of it, and of consumers of logs.
 
 use std::fmt;
 
@@ -220,6 +220,55 @@ pub fn parse_happening_name(name: &str) -> Option<(Id, String)> {
     let is_plain = |text: &str| text.len() <= 512 && text.bytes().all(|byte| byte.is_ascii_graphic());
     (is_plain(rest) && !rest.contains([END, '#'])).then_some(())?;
     Some((Id::parse(workspace).ok()?, format!("at#{rest}")))
+}
+
+fn definitions_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/def")
+}
+
+/// All definitions of a workspace: the first of each release, and those that release events made.
+pub fn definitions(workspace: &Id) -> KeyRange {
+    KeyRange { pk: definitions_partition(workspace), from: "a".into(), to: END.into() }
+}
+
+/// The model that the name of a release belongs to, and the definition that it began with.
+pub fn first_definition(workspace: &Id, release: &str) -> Key {
+    Key::new(definitions_partition(workspace), format!("first#{release}"))
+}
+
+/// The `number`th definition that a release event of the workspace made, from 1 on without holes.
+pub fn definition(workspace: &Id, number: u64) -> Key {
+    Key::new(definitions_partition(workspace), format!("n#{number:010}"))
+}
+
+/// The release of a key of [`first_definition`]. `None`, when it is another key.
+pub fn parse_first_definition(key: &Key) -> Option<&str> {
+    key.sk.strip_prefix("first#")
+}
+
+/// The number of a key of [`definition`]. `None`, when it is another key.
+pub fn parse_definition(key: &Key) -> Option<u64> {
+    key.sk.strip_prefix("n#")?.parse().ok()
+}
+
+fn consumer_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/consumer")
+}
+
+/// Progress of a consumer.
+pub fn consumer(workspace: &Id, name: &str) -> Key {
+    Key::new(consumer_partition(workspace), name)
+}
+
+/// Parses the workspace and the name of a consumer. `None`, when the key is not one of a consumer.
+pub fn parse_consumer(key: &Key) -> Option<(Id, &str)> {
+    let workspace = key.pk.strip_prefix("w#")?.strip_suffix("/consumer")?;
+    Some((Id::parse(workspace).ok()?, &key.sk))
+}
+
+/// All consumers of a workspace.
+pub fn consumers(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(consumer_partition(workspace), "")
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Keys of counters: the numbers of events, month by month. They stand in a partition of their own, so that the page of the
-//! workspace does not grow with them.
+//! Keys of usage: counters of events, month by month, quotas, and the usage that ingest services report. Counters stand in a
+//! partition of their own, so that the page of the workspace does not grow with them.
 
-use event::Id;
+use event::{Day, Id};
 use table::{Key, KeyRange};
 
-use super::END;
+use super::{END, workspace_page};
 
 /// Subject of a counter: the whole workspace, or one release of it by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,25 @@ pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
         None => return None,
     };
     Some((counted, month.to_owned()))
+}
+
+/// Quota of a workspace.
+pub fn quota(workspace: &Id) -> Key {
+    Key::new(workspace_page(workspace), "set#quota")
+}
+
+fn used_partition(of: &Id) -> String {
+    format!("quota#{of}")
+}
+
+/// Usage by a process of the quota of a workspace or token on a day.
+pub fn quota_used(of: &Id, day: Day, process: &Id) -> Key {
+    Key::new(used_partition(of), format!("day#{day}/{process}"))
+}
+
+/// Usage by all processes of it on a day.
+pub fn quota_used_by_all(of: &Id, day: Day) -> KeyRange {
+    KeyRange::prefix(used_partition(of), &format!("day#{day}/"))
 }
 
 #[cfg(test)]
