@@ -5,10 +5,8 @@
 //! all segments of its day, so it stores results only. A day too large for memory is taken [`Partition`] by
 //! partition; the result is the same to the bit.
 
-mod buckets;
 mod cases;
 mod classes;
-mod condition;
 mod custom;
 mod duel;
 mod evaluator;
@@ -17,12 +15,11 @@ mod grouping;
 mod head_to_head;
 mod interval;
 mod judge;
-mod partition;
 mod release;
+mod selection;
 mod singles;
 mod slices;
 mod survey;
-mod tasks;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -39,17 +36,15 @@ use crate::{
     state,
 };
 
-pub use buckets::Buckets;
 pub use cases::Cases;
 pub use classes::{Class, Taken};
-pub use condition::Condition;
 pub use custom::{CustomValue, CustomValues};
 pub use duel::Duels;
-pub use evaluator::Evaluator;
+pub use evaluator::{Buckets, Evaluator};
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, IntervalsOf, MAX_ROWS};
-pub use partition::Partition;
+pub use selection::{Condition, Partition};
 pub use singles::{Singles, Tested};
 pub use slices::{MAX_SLICES, SliceRow, Slices};
 pub use survey::{MAX_VALUES, Survey, Wanted};

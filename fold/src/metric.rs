@@ -10,17 +10,17 @@
 mod any;
 mod evidence;
 mod gaps;
-mod statistics;
 mod table;
 mod window;
 
 use std::fmt;
 
-pub use any::{AnyMetric, LoggedMetric, LoggedStatistic, METRIC_PREFIX};
+pub use any::{
+    AnyMetric, LoggedMetric, LoggedStatistic, METRIC_PREFIX, STATISTICS, Statistic, StatisticGetter,
+};
 use event::{Error, Result};
 pub use evidence::Evidence;
 pub use gaps::{GAPS, Gap};
-pub use statistics::{STATISTICS, Statistic, StatisticGetter};
 pub use table::METRICS;
 pub use window::Windowed;
 

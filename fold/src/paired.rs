@@ -2,11 +2,10 @@
 //!
 //! Pairing makes the comparison sharper than that of two metrics with an interval each: a hard day is hard for both.
 
-mod ongoing;
 mod sequence;
 mod statistics;
 
-pub use ongoing::Ongoing;
+use serde::{Deserialize, Serialize};
 
 use self::{
     sequence::Sequence,
@@ -307,6 +306,50 @@ fn log_loss_by_decimals(p: f64, real: f64) -> f64 {
         // So near to 1 the only decimal is 1.
         of_truth if real != 1.0 && of_truth > 0.0 => log_loss(of_truth, 1.0),
         _ => log_loss(p, real),
+    }
+}
+
+/// Two releases head to head, up to now. After each day it gives the advantage that
+/// [`head_to_head`] computes from all days up to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ongoing {
+    /// The advantages by each measure so far, by the place in [`Measure::ALL`]; `None` from the first meeting on that has none of the measure.
+    courses: [Option<Sequence>; Measure::ALL.len()],
+}
+
+impl Default for Ongoing {
+    fn default() -> Self {
+        Self { courses: Measure::ALL.map(|_| Some(Sequence::default())) }
+    }
+}
+
+impl Ongoing {
+    /// Adds the meetings of a day, which need not be sorted.
+    pub fn add(&mut self, mut met: Vec<Meeting>) {
+        in_order(&mut met);
+        for (measure, kept) in Measure::ALL.iter().zip(&mut self.courses) {
+            let Some(sequence) = kept else { continue };
+            let has_all = met.iter().all(|met| {
+                let advantage = measure.of(met);
+                if let Some(advantage) = advantage {
+                    take(sequence, advantage);
+                }
+                advantage.is_some()
+            });
+            if !has_all {
+                *kept = None;
+            }
+        }
+    }
+
+    /// Returns the measure of the advantage, and the advantage so far.
+    pub fn says(&self) -> (Measure, SoFar) {
+        let mut courses = Measure::ALL.into_iter().zip(&self.courses);
+        let found = courses.find_map(|(measure, sequence)| Some((measure, sequence.as_ref()?)));
+        match found {
+            Some((measure, sequence)) => (measure, so_far(sequence)),
+            None => (Measure::Wins, so_far(&Sequence::default())),
+        }
     }
 }
 

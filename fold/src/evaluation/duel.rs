@@ -11,8 +11,7 @@ use super::{
     fields::Fields,
     grouping::Dealt,
     head_to_head,
-    judge::{Instead, says_positive},
-    tasks::distance,
+    judge::{Instead, distance, says_positive},
 };
 use crate::{
     hash::hash,

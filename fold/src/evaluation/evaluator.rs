@@ -1,22 +1,20 @@
-//! Evaluation of predictions and outcomes into the results of each release.
+//! Evaluation of predictions and outcomes into the results of each release, or of each bucket.
 
 use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 
-use event::{Costs, Definition, Dimension};
+use event::{Costs, Definition, Dimension, Task};
 
 use super::{
-    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Slices, Survey, Tested,
-    buckets::Buckets,
-    cases::{self, Cases},
+    Bucket, Duels, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Slices, Survey, Tested,
+    cases::{self, Cases, bytes_of},
     custom::{self, CustomRows},
     duel::Duel,
     fields::{Fields, View},
     head_to_head::{self, Contender},
     interval::{self, GoOn, IntervalsOf},
-    judge::{BinaryJudge, Instead},
+    judge::{BinaryJudge, Instead, distance},
     release::Release,
     slices,
-    tasks::{distance, task_numbers},
 };
 use crate::{
     FoldError, Joined, LogSegment, Result,
@@ -392,4 +390,45 @@ impl Table {
         let buckets = self.buckets.into_iter().filter(|(_, release)| release.predictions > 0);
         buckets.map(of_bucket).collect()
     }
+}
+
+/// Results by bucket, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buckets {
+    /// Buckets with predictions.
+    pub buckets: Vec<(Bucket, ReleaseEvaluation)>,
+    /// See [`Evaluation::outcomes`](super::Evaluation::outcomes).
+    pub outcomes: u64,
+    /// See [`Evaluation::orphaned`](super::Evaluation::orphaned).
+    pub orphaned: u64,
+    /// Meetings of each requested pair of releases: see [`Evaluator::between`](super::Evaluator::between).
+    pub duels: Vec<Duels>,
+    /// Predictions of classes with scores, if kept.
+    pub cases: Cases,
+    /// Results by the buckets of each further grouping of predictions: see
+    /// [`Evaluator::dealt_by`](super::Evaluator::dealt_by).
+    pub more: Vec<Vec<(Bucket, ReleaseEvaluation)>>,
+}
+
+impl Buckets {
+    /// Returns the number of bytes of the kept predictions, scores and meetings.
+    pub fn kept_bytes(&self) -> usize {
+        let results = self.buckets.iter().chain(self.more.iter().flatten());
+        let singles = results.filter_map(|(_, of)| of.singles.as_ref()).map(|singles| singles.bytes());
+        self.duels.iter().map(bytes_of).sum::<usize>() + self.cases.bytes() + singles.sum::<usize>()
+    }
+}
+
+/// Numbers tasks; equal tasks have equal numbers.
+fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
+    let mut known = Vec::<Option<&'a Task>>::new();
+    let mut numbers = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let number = known.iter().position(|known| known == task).unwrap_or(known.len());
+        if number == known.len() {
+            known.push(*task);
+        }
+        numbers.push(number as u32);
+    }
+    numbers
 }

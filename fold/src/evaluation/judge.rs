@@ -8,9 +8,12 @@ use super::{
     Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, Singles, Tested,
     fields::Fields,
 };
-use crate::formulas::{
-    ClassProbabilities, Confusion, ErrorMetrics, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
-    Worth, ratio, value,
+use crate::{
+    decimal,
+    formulas::{
+        ClassProbabilities, Confusion, ErrorMetrics, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
+        Worth, ratio, value,
+    },
 };
 
 /// Overrides of definitions.
@@ -297,5 +300,22 @@ impl BinaryJudge {
             worth,
         };
         (binary, scores)
+    }
+}
+
+/// Returns the distance of a prediction from the truth: of a probability from 0 or 1, of a number from the real one;
+/// 1 for a wrong class. Two predictions whose decimals are equally far off have equal distances.
+pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_>) -> Option<f64> {
+    let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
+    match task {
+        Task::Binary { positive_label } => {
+            let real = same_label(outcome.label?, positive_label);
+            let by_score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
+            by_score
+                .map(|score| decimal::difference(score, wrong(real)).abs())
+                .or(prediction.label.map(|label| wrong(same_label(label, positive_label) != real)))
+        }
+        Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
+        Task::Regression => Some(decimal::difference(prediction.value?, outcome.value?).abs()),
     }
 }

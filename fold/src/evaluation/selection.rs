@@ -1,9 +1,11 @@
-//! Partitions of a day, for days too large for memory.
+//! Selections of the predictions of a day: a partition of all keys, for days too large for memory, and a condition.
+
+use std::fmt;
 
 use event::Columns;
 
 use crate::{
-    Result,
+    LogSegment, Result,
     hash::{hash, mix},
     read::required_texts,
 };
@@ -54,4 +56,17 @@ impl Partition {
         let rows: Vec<usize> = (0..columns.rows).filter(is_mine).collect();
         Ok(columns.take(&rows))
     }
+}
+
+/// Condition that selects predictions. Like a bucket, it depends on the prediction alone, and is evaluated after the
+/// join: for a prediction sent several times, on the last one.
+pub trait Condition: fmt::Debug + Send + Sync {
+    /// Returns the columns of predictions that it needs.
+    fn columns(&self) -> &[String];
+
+    /// Evaluates the condition for each row of all segments, one segment after the other.
+    ///
+    /// # Errors
+    /// [`FoldError::Refused`](crate::FoldError::Refused) if it cannot be computed.
+    fn holds(&self, predictions: &[LogSegment<'_>]) -> Result<Vec<bool>>;
 }
