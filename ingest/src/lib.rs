@@ -48,17 +48,14 @@ pub mod limits;
 mod problems;
 mod promotion;
 pub mod quota;
-mod reader;
 pub mod releases;
 mod rematch;
 mod reviews;
-mod runs;
 mod service;
 
 pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};
 pub use limits::BODY_WITHIN;
-pub use reader::Reader;
 pub use rematch::{Became, Rematched, Rematching, UnmatchedRow};
 pub use reviews::Answered;
-pub use service::{Ingest, SubmitError};
+pub use service::{Ingest, Reader, SubmitError};

@@ -1,6 +1,6 @@
 //! Faults of the events of a batch, for which it is not stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{Action, Catalog, ReleaseSpec, Workspace};
 use event::{Day, Error, ErrorKind, Id, Kind, RowProblem, Window};
@@ -145,6 +145,26 @@ impl Ingest {
             (!kept.keeps(*day)).then(|| (row, field, message()))
         };
         Ok(batch.days.iter().enumerate().filter_map(issue).collect())
+    }
+
+    /// Finds the rows that name a missing run.
+    async fn unknown_runs(&self, workspace: &Id, batch: &Batch) -> Result<Vec<RowIssue>, Error> {
+        let Some(column) = batch.columns.column("run") else { return Ok(Vec::new()) };
+        let mut unknown = BTreeSet::new();
+        for name in column.counts().into_keys() {
+            let Ok(run) = Id::parse(name) else { continue };
+            let reading = async { self.catalog().run(workspace, &run).await.map(drop) };
+            match self.known_runs().get((workspace.clone(), run.clone()), self.clock().now(), reading).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => _ = unknown.insert(name),
+                Err(error) => return Err(error),
+            }
+        }
+        let issue = |row| {
+            let name = column.text(row).filter(|name| unknown.contains(name))?;
+            Some((row, "run", format!("`{name}` is no run of this workspace; create it first")))
+        };
+        Ok(if unknown.is_empty() { Vec::new() } else { (0..batch.rows()).filter_map(issue).collect() })
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use catalog::{
-    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, Workspace,
+    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Measured, Noted, ReleaseChange,
+    ToMeasure, Workspace,
 };
 use event::{Clock, Day, Error, Id, Kind, Share};
+use futures::future::BoxFuture;
 use log::segment_cache::SegmentCache;
 use meter::Counter;
 use table::Table;
@@ -25,9 +28,7 @@ use crate::{
     problems::specs,
     promotion::Gates,
     quota::Quotas,
-    reader::Reader,
     reviews::PAIRS_SECONDS,
-    runs,
 };
 
 /// Reason why a batch was not stored.
@@ -214,6 +215,18 @@ impl Ingest {
         self.record_definitions(workspace, &recorded.defines).await;
     }
 
+    /// Records the latest values of metrics of runs that had been stored before, whose place the appender does not know: the
+    /// process that appended them may have died before it recorded them.
+    async fn record_runs(&self, workspace: &Id, noted: Noted) {
+        if noted.is_empty() {
+            return;
+        }
+        if let Err(error) = self.catalog.record_metrics(workspace, noted).await {
+            self.unrecorded.increment(1);
+            tracing::warn!(%workspace, %error, "metrics of runs are stored; the projector records the latest ones");
+        }
+    }
+
     /// Stores those good rows of a chunk of a file that no earlier import has stored. `batch` is all rows
     /// that could be read, `good` says which of them are to be stored.
     ///
@@ -259,7 +272,7 @@ impl Ingest {
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
-        let (defines, runs) = (defining::days_of(batch), runs::noted(batch));
+        let (defines, runs) = (defining::days_of(batch), run_metrics(batch));
         Ok((lanes, Recorded { changes, defines, runs }))
     }
 
@@ -336,4 +349,29 @@ struct Recorded {
     changes: Vec<ReleaseChange>,
     defines: BTreeSet<Day>,
     runs: Noted,
+}
+
+/// Collects the metrics of runs in a batch.
+fn run_metrics(batch: &Batch) -> Noted {
+    let mut noted = Noted::default();
+    if batch.kind == Kind::Metrics {
+        noted.add(&batch.columns, None);
+    }
+    noted
+}
+
+/// Service that reads the log, and metrics of it.
+pub trait Reader: Debug + Send + Sync {
+    /// Reads the metrics by which promotion gates judge a release.
+    ///
+    /// # Errors
+    /// Fails when they cannot be read.
+    fn measure<'a>(&'a self, workspace: &'a Id, of: &'a ToMeasure) -> BoxFuture<'a, Result<Measured, Error>>;
+
+    /// Picks items of the pairs of releases that the arena of this name does not have yet.
+    ///
+    /// # Errors
+    /// Fails when the predictions cannot be read, or another process does the same.
+    fn pick_pairs<'a>(&'a self, workspace: &'a Workspace, arena: &'a str)
+    -> BoxFuture<'a, Result<(), Error>>;
 }

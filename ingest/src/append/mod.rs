@@ -42,8 +42,8 @@ use std::{
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{
-    append_notifier::Appending, audit::current, batch::BatchId, content, key::LogId, segment_cache::SegmentCache,
-    vintage,
+    append_notifier::Appending, audit::current, batch::BatchId, content, key::LogId,
+    segment_cache::SegmentCache, vintage,
 };
 use table::Table;
 use tokio::time::Instant;

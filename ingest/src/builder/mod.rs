@@ -10,7 +10,6 @@ mod relations;
 pub(crate) mod row;
 mod row_errors;
 pub(crate) mod rules;
-mod set;
 pub(crate) mod times;
 
 use std::borrow::Cow;
@@ -23,7 +22,7 @@ use event::{
 use self::{
     column_builder::ColumnBuilder,
     members::Members,
-    names::{ColumnTarget, EVENT_ID, PREDICTED_ON},
+    names::{ColumnTarget, EVENT_ID, IS_SET, PREDICTED_ON},
     row::{FieldError, Row, Scalar},
     row_errors::{Budget, RowErrors},
     times::TimeReader,
@@ -384,4 +383,38 @@ fn loose<'a>(filling: &ColumnBuilder, text: &'a str) -> Option<Scalar<'a>> {
 fn not_alone() -> FieldError {
     let message = "names a single event; send it alone, or give the whole batch an Idempotency-Key";
     FieldError::new(EVENT_ID, message)
+}
+
+impl BatchBuilder {
+    /// Sets the values that every row has, given apart from the file.
+    fn fill_set(&mut self) -> Result<(), Refused> {
+        for (target, text) in std::mem::take(&mut self.reading.set) {
+            let column = match &target {
+                ColumnTarget::Member(family, name) => match self.member(name, (*family, name))? {
+                    column if self.member_column(column).len() == 0 => column,
+                    _ => {
+                        let noun = self.kind.families()[*family].noun;
+                        return Err(Refused::Whole(format!("the {noun} `{name}` {IS_SET}")));
+                    }
+                },
+                _ => 0,
+            };
+            for at in 0..self.rows() {
+                let whole = Scalar::Text(Cow::Borrowed(text.as_str()));
+                match target {
+                    ColumnTarget::Field(field) => {
+                        let value = loose(&self.fields[field], &text).unwrap_or(whole);
+                        self.set_field(field, at, &value);
+                    }
+                    ColumnTarget::PredictedOn => self.set_predicted_on(at, &whole),
+                    ColumnTarget::EventId => self.set_event_id(at, &whole),
+                    ColumnTarget::Member(..) => {
+                        let value = loose(self.member_column(column), &text).unwrap_or(whole);
+                        self.set_member(column, at, &value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -15,10 +15,10 @@ use crate::{
     format::{
         Collector, caught,
         coded::Batches,
+        collect::{Places, places},
         fill_frame, frame,
         ipc::of_file,
         parquet::{self, NotedTypes},
-        places::{Places, places},
     },
     limits::FILE_BATCH_ROWS,
 };

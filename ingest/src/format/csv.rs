@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use csv_core::{ReadRecordResult, Reader};
 use memchr::memchr;
 
-use super::{
-    collect::Collector,
-    places::{Places, places},
-};
+use super::collect::{Collector, Places, places};
 use crate::{
     batch::Refused,
     builder::{

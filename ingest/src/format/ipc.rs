@@ -12,7 +12,12 @@ use polars_arrow_format::ipc::{
     MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
 };
 
-use super::{caught, coded::Batches, collect::Collector, collect::too_many_rows, frame, places::places};
+use super::{
+    caught,
+    coded::Batches,
+    collect::{Collector, places, too_many_rows},
+    frame,
+};
 use crate::{
     batch::Refused,
     builder::names::Names,

@@ -5,7 +5,7 @@
 
 mod array;
 pub(crate) mod coded;
-mod collect;
+pub(crate) mod collect;
 mod columnar;
 mod csv;
 mod decode;
@@ -15,9 +15,7 @@ pub(crate) mod ipc;
 mod ndjson;
 mod object;
 pub(crate) mod parquet;
-pub(crate) mod places;
 mod raw;
-mod scalars;
 mod source;
 mod thrift;
 mod token;

@@ -17,10 +17,9 @@ use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
 
 use super::{
     caught,
-    collect::{Collector, too_many_rows},
+    collect::{Collector, places, too_many_rows},
     frame,
     ipc::CONTINUATION,
-    places::places,
     thrift::{LIST, STRUCT, Thrift},
 };
 use crate::{

@@ -18,7 +18,7 @@ use polars_arrow::{
 };
 use sha2::{Digest, Sha256};
 
-use super::scalars::scalars;
+use super::frame::scalars;
 use crate::builder::row::Scalar;
 
 /// Prefix of the digest of a chunk. Another definition needs another one.

@@ -19,7 +19,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{frame, places::Places};
+use super::{collect::Places, frame};
 use crate::builder::names::ColumnTarget;
 
 /// Line of a file of rejects.

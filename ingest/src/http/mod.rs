@@ -1,6 +1,6 @@
 //! The append service over HTTP.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -14,13 +14,15 @@ use log::{
     audit::{Author, by, current},
     key::EntityKind,
 };
+use meter::{
+    Counter, Histogram,
+    catalogue::{APPEND_BATCHES, APPEND_ROWS, APPEND_SECONDS},
+};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use web::{InPath, Problem, RequestContext, Requester, RequiredPermission, Routes};
 
-pub use self::body::read_whole;
-use self::meters::Meters;
 use crate::{
     admission::Busy,
     append::{Receipt, Remember},
@@ -29,12 +31,13 @@ use crate::{
     service::{Ingest, SubmitError},
 };
 
+pub use self::body::read_whole;
+
 mod api;
 mod approvals;
 mod baselines;
 mod body;
 mod event_schema;
-mod meters;
 mod releases;
 mod rematching;
 mod reviews;
@@ -299,4 +302,57 @@ fn created(receipt: &Receipt, warnings: &[String]) -> Response {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     response
+}
+
+/// Handles of the metrics of appends of one kind of events.
+#[derive(Debug)]
+struct Meters {
+    seconds: Histogram,
+    stored: Counters,
+    replayed: Counters,
+    refused: Counters,
+    failed: Counter,
+}
+
+#[derive(Debug)]
+struct Counters {
+    batches: Counter,
+    rows: Counter,
+}
+
+impl Counters {
+    fn note(&self, rows: usize) {
+        self.batches.increment(1);
+        self.rows.increment(rows as u64);
+    }
+}
+
+impl Meters {
+    fn new(kind: Kind) -> Self {
+        let batches = |outcome| APPEND_BATCHES.counter([kind.name(), outcome]);
+        let outcome =
+            |name| Counters { batches: batches(name), rows: APPEND_ROWS.counter([kind.name(), name]) };
+        Self {
+            seconds: APPEND_SECONDS.histogram([kind.name()]),
+            stored: outcome("stored"),
+            replayed: outcome("replayed"),
+            refused: outcome("refused"),
+            failed: batches("failed"),
+        }
+    }
+
+    /// Records a durable batch, and the time that it took.
+    fn durable(&self, receipt: &Receipt, took: Duration) {
+        self.seconds.record(took);
+        if receipt.replayed { &self.replayed } else { &self.stored }.note(receipt.rows);
+    }
+
+    /// Records a batch that is not stored.
+    fn not_stored(&self, problem: &Problem) {
+        if problem.status().is_server_error() {
+            self.failed.increment(1);
+        } else {
+            self.refused.note(problem.error_count().unwrap_or(0));
+        }
+    }
 }

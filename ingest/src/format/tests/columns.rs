@@ -32,7 +32,7 @@ fn columns_must_fit_each_other() {
 /// Fills a builder with columns of a body in Arrow, and checks it.
 fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
     let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
-    let places = places::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
+    let places = collect::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
     out.builder.add_rows(1, columns[0].1.len());
     for (place, (_, array)) in places.iter().zip(columns) {
         frame::fill(&mut out.builder, place, 0, *array)?;
