@@ -30,8 +30,6 @@ mod feed;
 pub mod item;
 pub mod key;
 mod layer;
-mod pages;
-mod probe;
 mod record;
 pub mod sqlite;
 pub mod text;
@@ -42,8 +40,6 @@ pub use feed::{Changes, Position, Shard};
 pub use item::Item;
 pub use key::{Key, KeyRange};
 pub use layer::{Answer, Call, Layer, put_one_by_one};
-pub use pages::{Pages, query_all};
-pub use probe::{probe, probe_write};
 pub use update::{Change, Policy, Tries, unless_overtaken, update};
 
 /// The most bytes of items in one page.
@@ -368,4 +364,59 @@ pub trait Table: Debug + Send + Sync {
 /// The error of a write that was not begun in time.
 pub fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
+}
+
+/// Pages of a query, read one by one on demand: so at most a page of a long result is held.
+#[derive(Debug)]
+pub struct Pages<'a> {
+    table: &'a dyn Table,
+    /// Query of the next page; `None` after the last page.
+    rest: Option<Query>,
+}
+
+impl<'a> Pages<'a> {
+    /// Begins with `query`, of which no page is read yet.
+    pub fn of(table: &'a dyn Table, query: Query) -> Self {
+        Self { table, rest: Some(query) }
+    }
+
+    /// Reads the items of the next page, which may be none; `None` after the last.
+    ///
+    /// # Errors
+    /// Errors of [`Table::query`]. Then there are no more pages.
+    pub async fn next(&mut self) -> Result<Option<Vec<Item>>> {
+        let Some(query) = self.rest.take() else { return Ok(None) };
+        let page = self.table.query(&query).await?;
+        self.rest = page.next.map(|next| Query { after: Some(next), ..query });
+        Ok(Some(page.items))
+    }
+}
+
+/// Reads all items of a query, page after page.
+///
+/// # Errors
+/// Errors of [`Table::query`].
+pub async fn query_all(table: &dyn Table, query: Query) -> Result<Vec<Item>> {
+    let (mut pages, mut items) = (Pages::of(table, query), Vec::new());
+    while let Some(page) = pages.next().await? {
+        items.extend(page);
+    }
+    Ok(items)
+}
+
+/// Checks that the table answers, by reading the item at `key`, which is never there.
+///
+/// # Errors
+/// Errors of [`Table::get`].
+pub async fn probe(table: &dyn Table, key: &Key) -> Result<()> {
+    table.get(key).await.map(drop)
+}
+
+/// Checks that the table takes durable writes: writes an item at `key`, which is never read.
+///
+/// # Errors
+/// Errors of [`Table::put`].
+pub async fn probe_write(table: &dyn Table, key: Key, now: Timestamp) -> Result<()> {
+    let item = Item::new(key).with("v", 1).with("at", now.micros());
+    table.put(item, Condition::None).await
 }

@@ -14,7 +14,7 @@ use rusqlite::{
     backup::{Backup, StepResult},
 };
 
-use super::{fault::Attempt, manage::beside, still};
+use super::{fault::Attempt, manage::beside, scan};
 use crate::engine::Tell;
 
 /// Number of pages copied between two calls of `tell`.
@@ -32,7 +32,7 @@ pub(super) fn backup(from: &Path, to: &Path, mut tell: Tell) -> Result<()> {
         return Err(there(to));
     }
     // All of it is copied from the state that this connection sees, so concurrent writers do not make it begin again.
-    let source = still::connection(from)?;
+    let source = scan::connection(from)?;
     let partial = create_partial(to).map_err(|error| unwritable(to, error))?;
     let copied = copy(&source, &partial, &mut tell).map_err(|fault| fault.at(&partial)).and_then(|()| {
         finish(from, &partial, to).map_err(|error| match error.kind() {
@@ -119,7 +119,7 @@ mod tests {
         };
         let refused = backup(&from, &to, Box::new(tell)).unwrap_err().to_string();
         assert!(refused.contains("copy.db is there already"), "{refused}");
-        drop(still::connection(&to).unwrap());
+        drop(scan::connection(&to).unwrap());
         let names = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
         let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("partial")).collect();
         assert!(left.is_empty(), "{left:?}");

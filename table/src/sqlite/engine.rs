@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use event::{Error, Result};
 
-use super::{SqliteTable, backup, manage, still::Still};
+use super::{SqliteTable, backup, manage, scan::Still};
 use crate::{
     Page, Scan, Table,
     engine::{Engine, Lines, Surroundings, Tell, Whole},

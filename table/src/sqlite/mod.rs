@@ -32,7 +32,6 @@ pub use self::{
 
 mod backup;
 mod cursor;
-mod elsewhere;
 mod engine;
 mod fault;
 mod feed;
@@ -45,7 +44,6 @@ mod replaced;
 mod row;
 mod scan;
 mod schema;
-mod still;
 mod upkeep;
 mod write;
 mod writer;

@@ -53,7 +53,7 @@ async fn open_reader_delays_forgetting_but_not_writes() {
     // A write that waited for the reader would wait for longer than this test does.
     let table = SqliteTable::open_with(&place.path(), place.clock(), Create::Missing, 360 * LONG).unwrap();
     table.put(item("a"), Condition::None).await.unwrap();
-    let reader = still::connection(&place.path()).unwrap();
+    let reader = scan::connection(&place.path()).unwrap();
     table.delete(&item("a").key, Condition::None).await.unwrap();
     let refused = timeout(LONG, table.forget_deleted()).await.expect("it does not wait for the reader");
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -72,7 +72,7 @@ fn emptying_the_wal_keeps_the_busy_timeout() {
     assert_eq!(u128::from(usual), LONG.as_millis());
     open::empty_wal(&connection).unwrap();
     assert_eq!(waits(), usual);
-    let reader = still::connection(&place.path()).unwrap();
+    let reader = scan::connection(&place.path()).unwrap();
     connection.pragma_update(None, "user_version", schema::VERSION).unwrap();
     open::empty_wal(&connection).unwrap_err();
     assert_eq!(waits(), usual);
