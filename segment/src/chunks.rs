@@ -1,11 +1,14 @@
 //! A byte string of known length, stored as chunks, each with its own compression. Byte planes differ much from one
 //! to the next (a high byte hardly changes, a low one is noise), so each may become a chunk of its own.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell, io, mem};
 
-use super::bytes::{Checked, Cursor, put_varint};
-use super::compress;
-use super::histogram::Histogram;
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::{
+    bytes::{Checked, Cursor, put_varint},
+    histogram::Histogram,
+};
 
 /// Uncompressed bytes.
 const RAW: u64 = 0;
@@ -71,7 +74,7 @@ fn put_chunk(out: &mut Vec<u8>, bytes: &[u8], histogram: &Histogram) {
     let worth_a_try =
         bytes.len() >= MIN_ZSTD_BYTES && histogram.entropy_bits() <= MAX_ZSTD_ENTROPY * bytes.len() as f32;
     let shrunk = worth_a_try
-        && compress::with_compressed(bytes, |stored| {
+        && with_compressed(bytes, |stored| {
             put_varint(out, length | ZSTD);
             put_varint(out, stored.len() as u64);
             out.extend_from_slice(stored);
@@ -100,7 +103,7 @@ pub(super) fn take_chunks<'a>(cursor: &mut Cursor<'a>, total: usize) -> Checked<
             RAW => bytes.extend_from_slice(cursor.take(length)?),
             ZSTD => {
                 let stored = cursor.varint_at_most(length, "the stored length of a chunk")?;
-                compress::decompress(cursor.take(stored)?, length, &mut bytes)?;
+                decompress(cursor.take(stored)?, length, &mut bytes)?;
             }
             REPEAT => bytes.resize(bytes.len() + length, cursor.u8()?),
             _ => {
@@ -111,6 +114,59 @@ pub(super) fn take_chunks<'a>(cursor: &mut Cursor<'a>, total: usize) -> Checked<
         }
     }
     Ok(Cow::Owned(bytes))
+}
+
+/// Measured on our columns: higher levels gain nothing and take longer.
+const LEVEL: i32 = 1;
+
+// A context of each direction a thread: creating one costs more than using it on the few kilobytes of a chunk.
+thread_local! {
+    static COMPRESSOR: RefCell<Option<(Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Passes the compressed bytes to `keep`, or returns `false` if compression does not make them shorter. Any failure
+/// of compression counts as that: the bytes stay raw.
+fn with_compressed(bytes: &[u8], keep: impl FnOnce(&[u8])) -> bool {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let (compressor, buffer) = match slot {
+            Some(ready) => ready,
+            None => match Compressor::new(LEVEL) {
+                Ok(compressor) => slot.insert((compressor, Vec::new())),
+                Err(_) => return false,
+            },
+        };
+        buffer.clear();
+        buffer.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        // The chunk header of a compressed chunk has one to four bytes more.
+        match compressor.compress_to_buffer(bytes, buffer) {
+            Ok(stored) if stored + 4 < bytes.len() => {
+                keep(buffer);
+                true
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Appends `length` bytes to `target`, up to its capacity: no more are unpacked.
+fn decompress(stored: &[u8], length: usize, target: &mut Vec<u8>) -> Checked<()> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(ready) => ready,
+            None => slot.insert(Decompressor::new().map_err(|error| format!("zstd did not start: {error}"))?),
+        };
+        let before = target.len();
+        let mut behind = io::Cursor::new(mem::take(target));
+        behind.set_position(before as u64);
+        let unpacked = decompressor.decompress_to_buffer(stored, &mut behind);
+        *target = behind.into_inner();
+        match unpacked {
+            Ok(unpacked) if unpacked == length => Ok(()),
+            Ok(unpacked) => Err(format!("a chunk unpacks to {unpacked} bytes instead of {length}").into()),
+            Err(error) => Err(format!("a chunk does not unpack: {error}").into()),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -23,10 +23,8 @@
 //! ```
 
 pub mod bytes;
-mod checksums;
 mod chunks;
 mod column;
-mod compress;
 mod dictionary;
 mod float;
 mod frame;
@@ -42,8 +40,7 @@ mod tests;
 
 use event::{Columns, Error, Result, Values};
 
-pub use checksums::with_checksums;
-pub use header::{ColumnHeader, ColumnKind, Header};
+pub use header::{ColumnHeader, ColumnKind, Header, with_checksums};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
