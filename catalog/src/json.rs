@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnsweredReview, AnyEntity, Entity, Follow, FreeCounters, Grant, LiveState, Membership, Names,
-    Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
-    counts::Counts,
+    Activity, AnsweredReview, AnyEntity, Baselines, Entity, Follow, FreeCounters, Grant, LiveState,
+    Membership, Names, Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace,
+    WorkspacePage, attributes, counts::Counts,
 };
 
 fn time(at: Option<Timestamp>) -> Value {
@@ -32,6 +32,16 @@ fn number(number: &Number) -> Value {
     serde_json::from_str(number.as_str()).unwrap_or(Value::Null)
 }
 
+/// The baselines of a release, in an answer.
+pub fn baselines_json(release: &str, baselines: &Baselines) -> Value {
+    json!({ "release": release, "baselines": baselines_by_name(baselines) })
+}
+
+/// The days of each baseline, by name.
+fn baselines_by_name(baselines: &Baselines) -> Value {
+    baselines.iter().map(|(name, days)| (name.clone(), json!(days.to_string()))).collect()
+}
+
 fn release_parts(release: &Release, value: &mut Value) {
     let details = &release.details;
     let metrics: Map<String, Value> =
@@ -52,7 +62,7 @@ fn release_parts(release: &Release, value: &mut Value) {
         ("secrets", json!(details.secrets)),
         ("notes", json!(details.notes)),
         ("author", json!(details.author)),
-        ("baselines", crate::http::baselines(&release.baselines)),
+        ("baselines", baselines_by_name(&release.baselines)),
     ] {
         value[name] = part;
     }

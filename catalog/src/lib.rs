@@ -70,14 +70,13 @@ mod review;
 mod role;
 mod run;
 mod secret;
-mod service;
 mod settings;
 mod sight;
 mod snapshot;
 
 use std::{sync::Arc, time::Duration};
 
-use event::{Definition, Error, Id, Result, Task, Timestamp, id::check_name};
+use event::{Clock, Definition, Error, Id, Result, Task, Timestamp, id::check_name};
 use log::{
     audit::Audited,
     key::{self, EntityId, EntityKind},
@@ -156,7 +155,6 @@ pub use run::{
     RunChangeBody, RunPage, RunQuery, RunStatus, RunWithMetrics, Texts, WantedPoints, record_metrics,
 };
 pub use secret::{MAX_SECRETS, Secrets, parse_secret};
-pub use service::Service;
 pub use settings::{LEADERBOARD_DAYS, LEADERBOARD_MIN_N, MAX_LEADERBOARD_DAYS, PrimaryMetric, Settings};
 pub use sight::Sight;
 pub use snapshot::{
@@ -393,4 +391,28 @@ fn split_path(path: &str) -> Result<(&str, &str)> {
     path.split_once('/')
         .filter(|(_, name)| !name.contains('/'))
         .ok_or_else(|| Error::invalid(format!("`{path}` is not of the form category/workspace")))
+}
+
+/// The catalog, and the clock by which entities are created and changed.
+#[derive(Debug)]
+pub struct Service {
+    catalog: Catalog,
+    clock: Clock,
+}
+
+impl Service {
+    /// A service on `table`.
+    pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
+        Self { catalog: Catalog::new(table), clock }
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
 }

@@ -12,7 +12,6 @@ use crate::{Happening, Service, WeekOf};
 
 mod alert;
 mod api;
-mod baseline;
 mod consumer;
 mod demands;
 mod entity;
@@ -32,8 +31,6 @@ mod settings;
 mod workspace;
 
 pub use alert::standing_json;
-pub(crate) use baseline::of as baselines;
-pub use baseline::{baselines_json, baselines_schema};
 pub use entity::{created, instant, page, parent_kind};
 pub use erasure::erasure_json;
 pub use judging::{costs, judging};
@@ -45,8 +42,8 @@ pub use review::{
     list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items, review_json,
     review_schemas, reviewed_answers,
 };
-pub use schemas::ranking_metrics;
 pub(crate) use schemas::what_schema;
+pub use schemas::{baselines_schema, ranking_metrics};
 pub(crate) use web::schema::id as id_schema;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as

@@ -13,8 +13,8 @@ use web::{
 
 use super::judging::of_task;
 use crate::{
-    ALERT, Action, DECIDED, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS, MAX_URI_BYTES, Role,
-    SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
+    ALERT, Action, DECIDED, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS,
+    MAX_URI_BYTES, Role, SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
@@ -96,6 +96,11 @@ fn secrets() -> ObjectBuilder {
         ))
 }
 
+/// Schema of the baselines of a release, by name.
+pub fn baselines_schema() -> RefOr<Schema> {
+    schema::map(Some(schema::name()), schema::days()).max_properties(Some(MAX_BASELINES)).into()
+}
+
 fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
     if kind == EntityKind::Snapshot
         && let Some(schema) = of_snapshot(field)
@@ -125,7 +130,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),
         "secrets" => secrets().into(),
-        "baselines" => super::baselines_schema(),
+        "baselines" => baselines_schema(),
         "artefact_uri" => maybe(text(MAX_URI_BYTES), Type::String),
         "notes" => maybe(text(MAX_NOTES_BYTES), Type::String),
         "commit" | "artefact_digest" | "author" => maybe(text(MAX_DETAIL_BYTES), Type::String),

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::http::{baselines_json, baselines_schema};
+use catalog::{http::baselines_schema, json::baselines_json};
 use event::{Error, Window, id::check_name};
 use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
