@@ -1,6 +1,8 @@
-//! The one error type of all code below the rim. Its kind names the caller's next action.
+//! The one error type of all code below the rim, whose kind names the caller's next action, and the error in one row of events.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
+
+use serde::Serialize;
 
 /// Next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +144,18 @@ impl fmt::Display for Error {
 }
 
 impl StdError for Error {}
+
+/// Error in one row of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RowProblem {
+    /// Number of the row, counted from 1.
+    pub row: u64,
+    /// Name of the wrong field, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// Error and expected value.
+    pub message: String,
+}
 
 #[cfg(test)]
 mod tests {

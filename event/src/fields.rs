@@ -3,7 +3,6 @@
 //! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and its
 //! other properties. Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
-mod applies_to;
 mod label;
 mod rule;
 mod table;
@@ -14,7 +13,6 @@ mod tests;
 use std::fmt;
 
 pub use self::{
-    applies_to::AppliesTo,
     label::{plain_label, same_label},
     rule::{
         MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_REASON_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule,
@@ -341,5 +339,33 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Selection among the eligible predictions of its key that an outcome without a date judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AppliesTo {
+    /// Latest prediction.
+    #[default]
+    Latest,
+    /// All predictions.
+    All,
+}
+
+impl AppliesTo {
+    /// Names of both.
+    pub const NAMES: [&'static str; 2] = [Self::Latest.name(), Self::All.name()];
+
+    /// Returns its name in events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AppliesTo::Latest => "latest",
+            AppliesTo::All => "all",
+        }
+    }
+
+    /// Returns the selection of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Latest, Self::All].into_iter().find(|applies_to| applies_to.name() == name)
     }
 }
