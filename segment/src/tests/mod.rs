@@ -6,4 +6,4 @@ mod hostile;
 mod roundtrip;
 mod strategies;
 
-use super::checksums::with_checksums as repair;
+use super::with_checksums as repair;
