@@ -1,5 +1,5 @@
 //! The one layer between the services and an engine: a table that places lanes in partitions (`lanes`), shows merged items as
-//! their segments (`merged_view`), measures the calls of the engine (`calls`), and notifies the [`AppendNotifier`] and the [`News`] of writes.
+//! their segments (`merged_view`), measures the calls of the engine (`calls`), and notifies the [`AppendNotifier`] and the [`Notifications`] of writes.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

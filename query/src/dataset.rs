@@ -257,7 +257,7 @@ impl Dataset {
     }
 }
 
-/// The fixed facts of a [`What`].
+/// The fixed facts of a [`Dataset`].
 pub(crate) struct Facts {
     name: &'static str,
     kinds: &'static [Kind],
