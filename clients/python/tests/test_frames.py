@@ -352,7 +352,7 @@ def test_intervals_and_periods_are_texts_as_pandas_writes_them(
     pandas = pytest.importorskip("pandas")
     months = pandas.Series(pandas.period_range("2026-01", periods=3, freq="M"))
     data = pandas.DataFrame({"key": ["a", "b", "c"], "score": [0.1, 0.5, 0.9], "month": months})
-    data["bin"] = pandas.read_version(data["score"], [0.0, 0.2, 0.6])
+    data["bin"] = pandas.cut(data["score"], [0.0, 0.2, 0.6])
     data["range"] = pandas.IntervalIndex.from_breaks([0, 1, 2, 3])
     if library == "pyarrow":
         data = pytest.importorskip("pyarrow").Table.from_pandas(data)
@@ -1120,7 +1120,7 @@ def test_pages_are_together_one_answer(workspace: al.Workspace, library: str) ->
     assert len(keys) == 30
     if library == "rows":
         assert [row["key"] for frame in frames for row in frame] == keys[:25]
-    with pytest.raises(al.RefusedError, match="only events"):
+    with pytest.raises(al.RefusedError, match="`joined` does not take it"):
         list(workspace.pages("joined", DAY, frames="rows"))
 
 
