@@ -95,7 +95,7 @@ fn no_role_writes_what_is_anothers() {
         format!("{w}/feature/v1"),
         format!("{w}/unmatched"),
         format!("{w}/proj"),
-        format!("{w}/dead_letters/v1"),
+        format!("{w}/dlq/v1"),
         "sys/worker".into(),
         "sys/lease#x".into(),
     ] {
