@@ -16,7 +16,7 @@ use crate::{
     completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags, Origin},
     cost::{self, CostArgs},
-    dead_letters::{self, DlqCommand},
+    dead_letters::{self, DeadLettersCommand},
     demo::{self, DemoArgs},
     doctor::{self, DoctorArgs},
     erase::{self, EraseArgs},
@@ -176,7 +176,7 @@ enum AdminCommand {
     Rebuild(RebuildArgs),
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]
-    DeadLetters(DlqCommand),
+    DeadLetters(DeadLettersCommand),
     /// Merge the small segments of days that are over, now.
     Compact(CompactArgs),
     /// Take keys out of all that is stored of a workspace, for good.

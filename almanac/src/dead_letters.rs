@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use catalog::{Catalog, Workspace};
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Id, plain::on_one_line};
+use event::{Clock, Error, Id, Timestamp, plain::on_one_line};
 use log::{
     active,
     key::{self, OfDay, OfWorkspace},
@@ -21,7 +21,7 @@ use table::Table;
 use crate::{config::Config, open, output::Lines};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum DlqCommand {
+pub(crate) enum DeadLettersCommand {
     /// List the dead letters.
     List {
         /// Only those of this workspace.
@@ -45,25 +45,25 @@ pub(crate) struct Letter {
     pub(crate) workspace: String,
 }
 
-pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Result<()> {
+pub(crate) async fn command(config: &Config, command: DeadLettersCommand) -> anyhow::Result<()> {
     let table = open::existing(config).await?;
     let catalog = Catalog::new(table.clone());
     match command {
-        DlqCommand::List { workspace } => {
+        DeadLettersCommand::List { workspace } => {
             let workspaces = match workspace {
                 Some(workspace) => vec![catalog.workspace(&workspace).await?],
                 None => catalog.workspaces().await?,
             };
             print_list(&*table, &workspaces).await?;
         }
-        DlqCommand::Show(letter) => match named(&catalog, &letter).await? {
+        DeadLettersCommand::Show(letter) => match named(&catalog, &letter).await? {
             Named::OfDay(day, what) => print_unwritten(&unwritten::find(&*table, &day, what).await?),
             Named::OfWorkspace(workspace, what) => {
                 print_undone(&undone::find(&*table, &workspace, what).await?);
             }
             Named::Segment => print(&find(&*table, &catalog, &letter).await?),
         },
-        DlqCommand::Retry(letter) => match named(&catalog, &letter).await? {
+        DeadLettersCommand::Retry(letter) => match named(&catalog, &letter).await? {
             Named::OfDay(day, what) => {
                 let letter = unwritten::find(&*table, &day, what).await?;
                 tell(retry::projection(&*table, &letter).await?, &letter, "is written", "cannot be written")?;
@@ -78,7 +78,7 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
                 tell(retry::segment(&*table, &letter).await?, &letter, "is folded", "is refused")?;
             }
         },
-        DlqCommand::Skip(letter) => {
+        DeadLettersCommand::Skip(letter) => {
             if !matches!(named(&catalog, &letter).await?, Named::Segment) {
                 let message = "only a segment can be skipped; `almanac admin dead-letters retry` writes a projection again";
                 return Err(Error::invalid(message).into());
@@ -189,38 +189,37 @@ async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Resu
 }
 
 fn print(letter: &DeadLetter) {
-    for (label, value) in [
+    print_lines([
         ("segment", letter.segment()),
         ("state", letter.state.name().to_owned()),
         ("refused by", letter.refused.name().to_owned()),
         ("version", letter.version.to_string()),
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),
-    ] {
-        println!("{label:<12}{}", on_one_line(&value));
-    }
+    ]);
 }
 
 fn print_unwritten(letter: &Unwritten) {
-    for (label, value) in [
-        ("projection", letter.to_string()),
-        ("state", dead_letters::LetterState::Stopped.name().to_owned()),
-        ("version", letter.version.to_string()),
-        ("since", letter.at.to_string()),
-        ("reason", letter.reason.clone()),
-    ] {
-        println!("{label:<12}{}", on_one_line(&value));
-    }
+    print_stopped(("projection", letter.to_string()), letter.version, letter.at, &letter.reason);
 }
 
 fn print_undone(letter: &Undone) {
-    for (label, value) in [
-        ("task", letter.to_string()),
+    print_stopped(("task", letter.to_string()), letter.version, letter.at, &letter.reason);
+}
+
+/// Prints what was stopped, and is tried again until it succeeds.
+fn print_stopped(subject: (&str, String), version: u32, at: Timestamp, reason: &str) {
+    print_lines([
+        subject,
         ("state", dead_letters::LetterState::Stopped.name().to_owned()),
-        ("version", letter.version.to_string()),
-        ("since", letter.at.to_string()),
-        ("reason", letter.reason.clone()),
-    ] {
+        ("version", version.to_string()),
+        ("since", at.to_string()),
+        ("reason", reason.to_owned()),
+    ]);
+}
+
+fn print_lines<const N: usize>(lines: [(&str, String); N]) {
+    for (label, value) in lines {
         println!("{label:<12}{}", on_one_line(&value));
     }
 }

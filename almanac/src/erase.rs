@@ -21,7 +21,7 @@ use crate::{
 
 /// Takes keys out of all that is stored of a workspace, for good.
 ///
-/// Of the events of a key stay their times, releases, scores, labels and values, under a pseudonym by chance; their tags, features and
+/// Times, releases, scores, labels and values of the events of a key stay, under a random pseudonym; their tags, features and
 /// texts go. With --values scores, labels, values and other numbers go too, and metrics are made again without them. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
 /// goes on. docs/security.md says which copies there are, and when each is gone.
 #[derive(Debug, Args)]

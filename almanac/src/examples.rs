@@ -13,7 +13,7 @@ pub(crate) fn with_examples(command: Command) -> Command {
     examples().fold(command, |command, (words, example)| add(command, &words, &example))
 }
 
-/// Params of each command with an example, and the example in the form of the help.
+/// Words of each command with an example, and the example in the form of the help.
 fn examples() -> impl Iterator<Item = (Vec<&'static str>, String)> {
     PAGE.split(HEADING).skip(1).map(|section| {
         let (words, rest) = section.split_once('\n').unwrap_or((section, ""));

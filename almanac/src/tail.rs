@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use event::{Error, Kind};
-use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Params, Query};
+use query::{DEFAULT_ROWS, Follow, FollowParams, Format, MAX_WAIT_SECONDS, Params, Query};
 
 use crate::{config::Config, open};
 
@@ -101,7 +101,7 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
         ..Params::default()
     };
     let (from, after) = (args.from.as_deref(), args.after.as_deref());
-    let words = FollowWords { words, from, after, wait: Some(&wait), limit: Some(&limit) };
+    let words = FollowParams { words, from, after, wait: Some(&wait), limit: Some(&limit) };
     let follow = Follow::parse(kind(&args.kind)?, &words)?;
     let query = open::to_ask(config).await?;
     let ended = print(&query, args, (follow, format)).await;

@@ -14,7 +14,7 @@ use crate::{Column, Columns, Kind};
 /// Maximum number of lanes.
 pub const MAX_LANES: u8 = 16;
 
-/// LogPosition of a segment among those of its day and kind. A greater place is later; events of one segment are in the order of
+/// Position of a segment among those of its day and kind. A greater position is later; events of one segment are in the order of
 /// its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition {

@@ -54,7 +54,7 @@ pub struct Latest<'a> {
     /// Numbers of the questions of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
     found: Vec<BTreeSet<i64>>,
-    /// LogPosition and row of the last retraction of each identity.
+    /// Position and row of the last retraction of each identity.
     retracted: BTreeMap<Identity, (LogPosition, usize)>,
     /// True in the second pass, with all retractions known.
     is_second: bool,

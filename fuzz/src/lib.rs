@@ -27,7 +27,7 @@ pub struct Target {
     pub about: &'static str,
     /// Inputs that are good, or nearly.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Params that inputs are made of.
+    /// Words that inputs are made of.
     pub words: &'static [&'static str],
     /// Reads an input, and says whether it is good.
     pub take: fn(&[u8]) -> bool,

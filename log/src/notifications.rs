@@ -1,4 +1,4 @@
-//! Notifications: that something of a workspace was written, for those who show it. It says of which kind it was and nothing else; what is
+//! News: that something of a workspace was written, for those who show it. It says of which kind it was and nothing else; what is
 //! there now, the table says. Told is what this process writes and, where it reads the change feed, what that names. So a process that
 //! projects hears of all writers whose changes it reads: of all on SQLite, of those in its own shards on DynamoDB.
 
@@ -123,7 +123,7 @@ impl Notifications {
         }
     }
 
-    /// Notifications in these keys for the listeners.
+    /// News in these keys for the listeners.
     pub(crate) fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
         if lock(&self.listeners).is_empty() {
             return BTreeSet::new();

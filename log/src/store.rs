@@ -32,7 +32,7 @@ pub struct Store {
     news: Notifications,
 }
 
-/// Notifications of a write, sent when it has ended.
+/// News of a write, sent when it has ended.
 struct Told {
     heads: Heads,
     news: BTreeSet<(Id, Topic)>,

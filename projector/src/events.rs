@@ -17,7 +17,7 @@ use crate::WorkspaceDay;
 /// Reader of logs.
 pub(crate) struct Events<'a> {
     table: &'a dyn Table,
-    /// SegmentCache to take events from, and the number of erased keys in the workspace.
+    /// The cache to take events from, and the number of erased keys in the workspace.
     handed: Option<(&'a SegmentCache, u64)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Events<'a> {
 pub(crate) enum Found {
     /// Read from the table.
     Stored(Box<Segment>),
-    /// CachedSegment over.
+    /// Taken from the cache.
     CachedSegment(Kind, Arc<CachedSegment>),
 }
 
@@ -113,7 +113,7 @@ impl Found {
         }
     }
 
-    /// Number of its events whose keys were erased. CachedSegment over events have none.
+    /// Number of its events whose keys were erased. Those from the cache have none.
     pub(crate) fn erased(&self) -> u64 {
         match self {
             Self::Stored(segment) => segment.erased,

@@ -1,4 +1,4 @@
-//! What all dead letters have in common: those of segments ([`crate::dead_letters`]), of days ([`crate::unwritten`]) and of
+//! The common part of dead letters: those of segments ([`crate::dead_letters`]), of days ([`crate::unwritten`]) and of
 //! workspaces ([`crate::undone`]).
 
 use event::{Result, Timestamp};

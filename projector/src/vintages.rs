@@ -220,7 +220,7 @@ pub(crate) enum Span {
     All,
 }
 
-/// What was made in an epoch, unless that is over, or the events were deleted while they were read.
+/// The results of an epoch, unless that is over, or the events were deleted while they were read.
 ///
 /// # Errors
 /// Those of the making, and of the table.

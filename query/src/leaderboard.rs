@@ -24,7 +24,7 @@ const DAYS_AT_ONCE: usize = 8;
 
 /// The ranking of the releases of a window.
 #[derive(Clone, Debug, Default)]
-pub struct LeaderboardWords<'a> {
+pub struct LeaderboardParams<'a> {
     /// The first day.
     pub from: &'a str,
     /// The last day.
@@ -77,7 +77,7 @@ impl Query {
     pub async fn leaderboard_of_window(
         &self,
         workspace: &Id,
-        words: &LeaderboardWords<'_>,
+        words: &LeaderboardParams<'_>,
         limit: usize,
     ) -> Result<(PrimaryMetric, Vec<Place>)> {
         if !(1..=MAX_LEADERBOARD).contains(&limit) {

@@ -5,7 +5,7 @@
 //! the same requests over HTTP.
 //!
 //! ```
-//! use almanac_query::{Format, Query, Request, What, Params};
+//! use almanac_query::{Dataset, Format, Params, Query, Request};
 //! use catalog::Catalog;
 //! use event::{Clock, Kind};
 //! use table::{Table, sqlite::SqliteTable};
@@ -122,16 +122,16 @@ use self::{
 pub(crate) use self::point::Point;
 
 pub use answer::{Answer, Source};
-pub use audit::{AuditRequest, AuditWords};
+pub use audit::{AuditParams, AuditRequest};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use challengers::Challenge;
 pub use day_rows::{Covered, DayRows, WrittenDay};
 pub use evaluation_rows::HOUR;
 pub use explain::Explanation;
-pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
-pub use leaderboard::{LeaderboardWords, Place};
-pub use lineage::{LineageRequest, LineageWords};
+pub use follow::{DEFAULT_ROWS, Follow, FollowParams, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
+pub use leaderboard::{LeaderboardParams, Place};
+pub use lineage::{LineageParams, LineageRequest};
 pub use output::{Format, number_text, shorten};
 pub use request::{By, Dataset, Last, LiveIn, Params, Request};
 pub use review::ArenaRanking;

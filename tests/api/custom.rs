@@ -6,7 +6,7 @@ use catalog::PrimaryMetric;
 use event::{Clock, ErrorKind, Kind, NewDefinition};
 use ingest::SubmitError;
 use projector::rebuild::{Pace, rebuild};
-use query::{Answer, Dataset, LeaderboardWords, Params, Request, Source, Sql, SqlParams};
+use query::{Answer, Dataset, LeaderboardParams, Params, Request, Source, Sql, SqlParams};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -204,13 +204,13 @@ async fn releases_are_ranked_by_a_custom_metric(world: World) {
     define(&scene, &[("rows", "count(*)")]).await.unwrap();
     let query = scene.query(at(NOW));
     let ranked = async |direction| {
-        let leaderboard = LeaderboardWords {
+        let leaderboard = LeaderboardParams {
             from: DAYS[0],
             to: DAYS[1],
             metric: Some("custom.rows"),
             direction,
             min_n: Some(1),
-            ..LeaderboardWords::default()
+            ..LeaderboardParams::default()
         };
         let (primary, places) = query.leaderboard_of_window(scene.id(), &leaderboard, 10).await.unwrap();
         assert_eq!(primary.metric.name(), "custom.rows");

@@ -101,7 +101,7 @@ async fn compare_all(scene: &Scene, now: Timestamp) -> Outcome {
     }
 }
 
-/// Notifications to followers of the workspace, the earliest first.
+/// News for followers of the workspace, the earliest first.
 async fn told(scene: &Scene) -> Vec<String> {
     let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
     let decided = history.happenings.into_iter().rev().filter(|one| one.what == DECIDED);

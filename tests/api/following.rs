@@ -15,7 +15,7 @@ use log::{
     scan,
     store::Store,
 };
-use query::{Follow, FollowWords, Followed, Params, Query};
+use query::{Follow, FollowParams, Followed, Params, Query};
 use serde_json::{Value, json};
 use table::{Condition, Item, Table, item::Value as Attribute};
 use tests::{
@@ -48,12 +48,12 @@ impl Chance {
 
 const COLUMNS: Option<&str> = Some("day,key,score");
 
-fn words(limit: &str) -> FollowWords<'_> {
+fn words(limit: &str) -> FollowParams<'_> {
     let words = Params { columns: COLUMNS, ..Params::default() };
-    FollowWords { words, limit: Some(limit), ..FollowWords::default() }
+    FollowParams { words, limit: Some(limit), ..FollowParams::default() }
 }
 
-fn predictions(words: &FollowWords<'_>) -> Follow {
+fn predictions(words: &FollowParams<'_>) -> Follow {
     Follow::parse(Kind::Predictions, words).unwrap()
 }
 
@@ -149,11 +149,11 @@ async fn following_loses_nothing_and_keeps_key_order(scene: Scene) {
     assert_eq!(all.len(), stored.values().map(Vec::len).sum::<usize>());
     let of_key = Params { key: Some("k1"), ..words("100").words };
     let (some, end) =
-        drained(&query, &scene, predictions(&FollowWords { words: of_key, ..words("3") })).await;
+        drained(&query, &scene, predictions(&FollowParams { words: of_key, ..words("3") })).await;
     let expected =
         |of: &str| stored.iter().filter(|((_, key), _)| key == of).map(|(_, all)| all.len()).sum::<usize>();
     assert_eq!((some.len(), some.iter().all(|(_, key, _)| key == "k1")), (expected("k1"), true));
-    let from = FollowWords { from: Some("2026-06-02"), ..words("100") };
+    let from = FollowParams { from: Some("2026-06-02"), ..words("100") };
     let days: BTreeSet<String> =
         drained(&query, &scene, predictions(&from)).await.0.into_iter().map(|(day, ..)| day).collect();
     assert_eq!(days.into_iter().collect::<Vec<_>>(), ["2026-06-02", "2026-06-03"]);
@@ -170,7 +170,7 @@ async fn waiting_follower_is_woken_by_any_process(scene: Scene) {
     let store = Store::over(Arc::clone(&scene.table));
     let query = scene.query(at(NOW)).hearing(store.notifier().clone());
     let belled: Arc<dyn Table> = store;
-    let mut follow = predictions(&FollowWords { wait: Some("30"), ..words("100") });
+    let mut follow = predictions(&FollowParams { wait: Some("30"), ..words("100") });
     // An old day, the present day, a new one: by this process and by another.
     let days = ["2026-06-09", "2026-01-01", "2026-06-09", "2026-06-10", "2026-01-01"];
     for (step, day) in days.iter().enumerate() {
@@ -197,7 +197,7 @@ async fn waiting_follower_is_woken_by_any_process(scene: Scene) {
 
 async fn nobody_waits_for_a_service_that_stops(scene: Scene) {
     let query = scene.query(at(NOW));
-    let follow = predictions(&FollowWords { wait: Some("30"), ..words("100") });
+    let follow = predictions(&FollowParams { wait: Some("30"), ..words("100") });
     let (followed, ()) = tokio::join!(query.follow(scene.id(), &follow), async { query.close() });
     assert!(rows(&mut followed.unwrap()).is_empty());
     assert!(rows(&mut query.follow(scene.id(), &follow).await.unwrap()).is_empty());
@@ -270,7 +270,7 @@ async fn consumer_resumes_and_never_moves_back(scene: Scene) {
         (refused.kind(), refused.to_string()),
         (ErrorKind::Conflict, "the consumer `billing` follows predictions".into())
     );
-    let other = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
+    let other = Follow::parse(Kind::Outcomes, &FollowParams::default()).unwrap();
     assert!(query.of_consumer(scene.id(), "billing", other).await.unwrap_err().is_conflict());
     catalog.delete_consumer(scene.id(), "billing").await.unwrap();
     catalog.delete_consumer(scene.id(), "billing").await.unwrap();
@@ -365,29 +365,33 @@ async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     let query = scene.query(at(NOW));
     let followed = query.follow(scene.id(), &predictions(&words("1"))).await.unwrap();
     let text = read_version(&followed).to_string();
-    let asked = async |kind, words: &FollowWords<'_>| -> Result<()> {
+    let asked = async |kind, words: &FollowParams<'_>| -> Result<()> {
         query.follow(scene.id(), &Follow::parse(kind, words)?).await.map(drop)
     };
     let after = Some(&*text);
-    let none = FollowWords::default;
+    let none = FollowParams::default;
     let columns = Params { columns: Some("colour"), ..Params::default() };
     let release = Params { release: Some("v9"), ..Params::default() };
     for (kind, words, why) in [
-        (Kind::Outcomes, FollowWords { after, ..none() }, "after: the read version is not of outcomes alone"),
-        (Kind::Predictions, FollowWords { after: Some("x"), ..none() }, "after: this is not a read version"),
+        (
+            Kind::Outcomes,
+            FollowParams { after, ..none() },
+            "after: the read version is not of outcomes alone",
+        ),
+        (Kind::Predictions, FollowParams { after: Some("x"), ..none() }, "after: this is not a read version"),
         (
             Kind::Predictions,
-            FollowWords { wait: Some("31"), ..none() },
+            FollowParams { wait: Some("31"), ..none() },
             "wait: `31` is not a number from 0 to 30",
         ),
         (
             Kind::Predictions,
-            FollowWords { limit: Some("0"), ..none() },
+            FollowParams { limit: Some("0"), ..none() },
             "limit: `0` is not a number from 1 to",
         ),
-        (Kind::Predictions, FollowWords { from: Some("June"), ..none() }, "from: `June` is not a day"),
-        (Kind::Predictions, FollowWords { words: columns, ..none() }, "there is no column `colour`"),
-        (Kind::Predictions, FollowWords { words: release, ..none() }, "there is no release `v9`"),
+        (Kind::Predictions, FollowParams { from: Some("June"), ..none() }, "from: `June` is not a day"),
+        (Kind::Predictions, FollowParams { words: columns, ..none() }, "there is no column `colour`"),
+        (Kind::Predictions, FollowParams { words: release, ..none() }, "there is no release `v9`"),
     ] {
         let error = asked(kind, &words).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -397,7 +401,7 @@ async fn invalid_follow_is_refused_with_reason(scene: Scene) {
     let log = scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "p/00").unwrap();
     scene.table.delete(&key::segment(&log, 1), Condition::None).await.unwrap();
     let query = scene.query(at(NOW));
-    let follow = predictions(&FollowWords { after, ..words("1") });
+    let follow = predictions(&FollowParams { after, ..words("1") });
     let refused: Error = query.follow(scene.id(), &follow).await.unwrap_err();
     assert!(
         refused.to_string().contains("names the segment 2026-06-01/p/00/1, which is not there"),

@@ -10,7 +10,7 @@ use log::{
     audit::{Author, by},
     key::{AuditLog, EntityId},
 };
-use query::{Answer, AuditRequest, AuditWords};
+use query::{Answer, AuditParams, AuditRequest};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -88,7 +88,7 @@ async fn live(scene: &Scene, environment: &str) -> Option<String> {
 /// Records of an action. They have the time of the engine.
 async fn audit_log(scene: &Scene, action: &str) -> Answer {
     let now = Clock::system().now();
-    let words = AuditWords { action: Some(action), ..AuditWords::default() };
+    let words = AuditParams { action: Some(action), ..AuditParams::default() };
     let request = AuditRequest::parse(&words, now).unwrap();
     scene.query(now).audit(&AuditLog::Workspace(scene.id().clone()), &request).await.unwrap().0
 }

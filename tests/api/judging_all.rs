@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use event::{Kind, Timestamp};
 use ingest::{Became, Rematching};
 use query::{
-    Dataset, HistoryWords, Params, Request, UnmatchedOutcome, UnmatchedRequest, UnmatchedState,
-    UnmatchedWords,
+    Dataset, HistoryParams, Params, Request, UnmatchedOutcome, UnmatchedParams, UnmatchedRequest,
+    UnmatchedState,
 };
 use serde_json::{Value, json};
 use tests::{
@@ -51,7 +51,7 @@ async fn judged(scene: &Scene, label: &str) -> Vec<String> {
 
 /// Unmatched outcomes of a key in an answer.
 async fn told(scene: &Scene, key: &str, now: &str) -> Vec<UnmatchedOutcome> {
-    let words = UnmatchedWords { key: Some(key), ..UnmatchedWords::default() };
+    let words = UnmatchedParams { key: Some(key), ..UnmatchedParams::default() };
     let request = UnmatchedRequest::parse(&words, at(now)).unwrap();
     scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap().outcomes
 }
@@ -90,7 +90,7 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     );
     assert_eq!((&one.to_json()["applies_to"], &one.to_json()["judged"]), (&json!("all"), &json!(3)));
     assert_eq!(told(&scene, "k3", now).await[0].to_json()["applies_to"], "latest");
-    let words = HistoryWords { key: "k1", from: Some("2026-06-01"), to: Some("2026-06-30") };
+    let words = HistoryParams { key: "k1", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
     assert_eq!(past.iter().map(|one| one.standing.name()).collect::<Vec<_>>(), ["counts", "counts"]);
     // A later prediction is not judged, and one of the judgements can be retracted alone.
@@ -188,7 +188,7 @@ async fn outcome_judging_all_is_retracted_and_rematched(scene: Scene) {
     let all = scene.ingest(now).rematch_key(&scene.workspace, &of).await.unwrap();
     assert_eq!(all.into_iter().map(|one| one.became).collect::<Vec<_>>(), [Became::Again(instants)]);
     assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(1, 0, 0));
-    let words = HistoryWords { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
+    let words = HistoryParams { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, _) =
         scene.query(at("2026-06-10T00:00:00Z")).outcome_history(scene.id(), &words).await.unwrap();
     let standings = |name: &str| {

@@ -10,7 +10,7 @@ use log::{
     rollup_vintage,
 };
 use projector::rebuild::{Pace, rebuild};
-use query::{AuditRequest, AuditWords, Dataset, Params, Request, Source};
+use query::{AuditParams, AuditRequest, Dataset, Params, Request, Source};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -133,7 +133,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
 
 /// Checks that the audit log names the principal and the stated time.
 async fn assert_told(scene: &Scene) {
-    let words = AuditWords { from: Some(DAY), to: Some("2026-06-28"), ..AuditWords::default() };
+    let words = AuditParams { from: Some(DAY), to: Some("2026-06-28"), ..AuditParams::default() };
     let request = AuditRequest::parse(&words, at(NOW)).unwrap();
     let audit_log = AuditLog::Workspace(scene.id().clone());
     let told = csv(scene.query(at(NOW)).audit(&audit_log, &request).await.unwrap().0);

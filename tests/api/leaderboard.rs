@@ -3,7 +3,7 @@
 use catalog::PrimaryMetric;
 use event::{Kind, Task};
 use fold::evaluation::Record;
-use query::{Dataset, LeaderboardWords, Params, Request};
+use query::{Dataset, LeaderboardParams, Params, Request};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -296,15 +296,15 @@ async fn window_ranks_releases_by_any_metric(world: World) {
     scene.project().await;
     let query = scene.query(at(NOW));
     let words_of_window =
-        LeaderboardWords { from: "2026-06-01", to: "2026-06-03", ..LeaderboardWords::default() };
-    let words = |metric, min_n| LeaderboardWords {
+        LeaderboardParams { from: "2026-06-01", to: "2026-06-03", ..LeaderboardParams::default() };
+    let words = |metric, min_n| LeaderboardParams {
         from: "2026-06-01",
         to: "2026-06-03",
         metric,
         min_n,
         ..words_of_window
     };
-    let places = async |words: LeaderboardWords<'_>| -> Vec<(String, u64, bool)> {
+    let places = async |words: LeaderboardParams<'_>| -> Vec<(String, u64, bool)> {
         let (_, places) = query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap();
         places.into_iter().map(|place| (place.release, place.n, place.is_ranked)).collect()
     };
@@ -325,17 +325,17 @@ async fn window_ranks_releases_by_any_metric(world: World) {
     let request = Request::parse(Dataset::Evaluations, &words_of_all).unwrap();
     let frame = query.run(scene.id(), &request).await.unwrap().frame.clone();
     assert_eq!(frame.column("auc").unwrap().f64().unwrap().get(0), Some(found[0].value));
-    let fails = async |words: LeaderboardWords<'_>| {
+    let fails = async |words: LeaderboardParams<'_>| {
         query.leaderboard_of_window(scene.id(), &words, 10).await.unwrap_err().to_string()
     };
     let unset = "the workspace has no primary metric to rank by; name a metric";
     assert_eq!(fails(words(None, None)).await, unset);
     // As of an instant before anything was posted, and after it.
-    let early = LeaderboardWords { as_of: Some("2026-06-04"), ..brier(1) };
+    let early = LeaderboardParams { as_of: Some("2026-06-04"), ..brier(1) };
     assert_eq!(places(early).await, []);
-    let late = LeaderboardWords { as_of: Some("2026-06-05"), ..brier(1) };
+    let late = LeaderboardParams { as_of: Some("2026-06-05"), ..brier(1) };
     assert_eq!(places(late).await, places(brier(1)).await);
-    assert!(fails(LeaderboardWords { as_of: Some("noon"), ..brier(1) }).await.starts_with("as-of: "));
-    let live = LeaderboardWords { environment: Some("production"), ..brier(1) };
+    assert!(fails(LeaderboardParams { as_of: Some("noon"), ..brier(1) }).await.starts_with("as-of: "));
+    let live = LeaderboardParams { environment: Some("production"), ..brier(1) };
     assert_eq!(fails(live).await, "there is no environment `production`; there is none yet");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::new::{NewRelease, NewSnapshot};
 use event::Kind;
 use log::audit::{Author, by};
-use query::{LineageRequest, LineageWords};
+use query::{LineageParams, LineageRequest};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -27,7 +27,7 @@ async fn from(source: &str, work: impl Future<Output = ()>) {
 }
 
 fn request(source: Option<&str>, release: Option<&str>) -> LineageRequest {
-    let words = LineageWords { source, release, from: Some("2026-06-01"), to: Some("2026-06-02") };
+    let words = LineageParams { source, release, from: Some("2026-06-01"), to: Some("2026-06-02") };
     LineageRequest::parse(&words, at(NOW)).unwrap()
 }
 

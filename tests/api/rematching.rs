@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use event::{Clock, Timestamp};
 use ingest::{Became, Ingest, Rematching, UnmatchedRow};
-use query::{HistoryWords, UnmatchedRequest, UnmatchedState, UnmatchedWords};
+use query::{HistoryParams, UnmatchedParams, UnmatchedRequest, UnmatchedState};
 use table::Table;
 use tests::{crashing::Crashing, on_both_engines, scene::Scene, world::at};
 
@@ -36,11 +36,11 @@ async fn scene(scene: Scene) -> Scene {
 
 /// Places and states of the outcomes of `k0` that wait or waited, the last first.
 async fn rows(scene: &Scene) -> Vec<(UnmatchedRow, UnmatchedState)> {
-    let words = UnmatchedWords {
+    let words = UnmatchedParams {
         key: Some("k0"),
         from: Some("2026-06-01"),
         to: Some("2026-06-30"),
-        ..UnmatchedWords::default()
+        ..UnmatchedParams::default()
     };
     let request = UnmatchedRequest::parse(&words, at(NOW)).unwrap();
     let page = scene.query(at(NOW)).unmatched(scene.id(), &request).await.unwrap();
@@ -52,7 +52,7 @@ async fn rows(scene: &Scene) -> Vec<(UnmatchedRow, UnmatchedState)> {
 
 /// Past outcomes of `k0`, in the order of their arrival: the day, and the standing.
 async fn history(scene: &Scene) -> Vec<String> {
-    let words = HistoryWords { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
+    let words = HistoryParams { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, warnings) =
         scene.query(at("2026-06-10T00:00:00Z")).outcome_history(scene.id(), &words).await.unwrap();
     assert_eq!(warnings, [""; 0]);

@@ -79,7 +79,7 @@ async fn recorded(scene: &Scene) -> Vec<RuleTransition> {
     all
 }
 
-/// Notifications to followers of the workspace, the earliest first.
+/// News for followers of the workspace, the earliest first.
 async fn told(scene: &Scene) -> Vec<String> {
     let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
     let alerts = history.happenings.iter().rev().filter(|one| one.what == "alert");

@@ -6,7 +6,7 @@ use std::{fs, sync::atomic::Ordering};
 use event::Kind;
 use ingest::file::{Chunk, FileReader, FileSpec, Mapping};
 use log::{key, scan};
-use query::{Dataset, Params, Request, UnmatchedPage, UnmatchedRequest, UnmatchedState, UnmatchedWords};
+use query::{Dataset, Params, Request, UnmatchedPage, UnmatchedParams, UnmatchedRequest, UnmatchedState};
 use serde_json::json;
 use table::Condition;
 use tests::{
@@ -25,7 +25,7 @@ on_both_engines!(
 );
 
 /// Page of unmatched outcomes.
-async fn listed(scene: &Scene, words: UnmatchedWords<'_>, now: &str) -> UnmatchedPage {
+async fn listed(scene: &Scene, words: UnmatchedParams<'_>, now: &str) -> UnmatchedPage {
     let request = UnmatchedRequest::parse(&words, at(now)).unwrap();
     scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap()
 }
@@ -48,7 +48,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     ];
     observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
     let now = "2026-06-05T10:00:10Z";
-    let page = listed(&scene, UnmatchedWords::default(), now).await;
+    let page = listed(&scene, UnmatchedParams::default(), now).await;
     assert_eq!((by_state(&page), page.next, page.warnings.len()), ([4, 0, 0, 0, 0], None, 0));
     assert!(page.outcomes.iter().all(|one| one.why.starts_with("no worker has looked")), "{page:?}");
     // It is decided, and the deciding worker dies.
@@ -57,12 +57,12 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
     let now = "2026-06-05T10:02:00Z";
     let page =
-        listed(&scene, UnmatchedWords { state: Some("decided"), ..UnmatchedWords::default() }, now).await;
+        listed(&scene, UnmatchedParams { state: Some("decided"), ..UnmatchedParams::default() }, now).await;
     assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0, 0], 2));
     let judged = "it judges the prediction of 2026-06-03T01:00:00Z";
     assert_eq!(page.outcomes[0].why, format!("{judged}, and is to be appended"));
     assert_eq!(resolved(&scene, "2026-06-05T10:03:00Z").await.waiting, 2);
-    let page = listed(&scene, UnmatchedWords { key: Some("k2"), ..UnmatchedWords::default() }, now).await;
+    let page = listed(&scene, UnmatchedParams { key: Some("k2"), ..UnmatchedParams::default() }, now).await;
     let [one] = &page.outcomes[..] else { panic!("{page:?}") };
     assert_eq!((by_state(&page), one.state, &*one.why), ([0, 0, 1, 0, 0], UnmatchedState::Appended, judged));
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
@@ -71,7 +71,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     let now = "2026-06-05T10:20:00Z";
     assert_eq!(resolved(&scene, now).await.waiting, 2);
     let page =
-        listed(&scene, UnmatchedWords { state: Some("waiting"), ..UnmatchedWords::default() }, now).await;
+        listed(&scene, UnmatchedParams { state: Some("waiting"), ..UnmatchedParams::default() }, now).await;
     assert_eq!(by_state(&page), [2, 0, 2, 0, 0]);
     let waits = |key: &str| page.outcomes.iter().find(|one| one.key == key).unwrap();
     let said = "no prediction of its key from 2026-03-07 to 2026-06-05 was found at 2026-06-05T10:03:00Z; it is looked for again when more has come";
@@ -80,7 +80,8 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert_eq!(waits("far").predicted_since, at("2026-05-01T00:00:00Z"));
     // An expired day may have had it.
     scene.world.catalog.set_retention(scene.id(), Some(10), at("2026-06-05T11:00:00Z")).await.unwrap();
-    let page = listed(&scene, UnmatchedWords { key: Some("never"), ..UnmatchedWords::default() }, now).await;
+    let page =
+        listed(&scene, UnmatchedParams { key: Some("never"), ..UnmatchedParams::default() }, now).await;
     let why = &page.outcomes[0].why;
     assert!(
         why.contains("from 2026-05-26 to 2026-06-05") && why.contains("the events of 2026-05-25 are gone"),
@@ -88,12 +89,12 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     );
     scene.world.catalog.set_retention(scene.id(), None, at("2026-06-05T11:00:00Z")).await.unwrap();
     assert_eq!(resolved(&scene, "2026-09-03T11:00:00Z").await, counts(0, 2, 0));
-    let page = listed(&scene, UnmatchedWords::default(), "2026-09-03T12:00:00Z").await;
+    let page = listed(&scene, UnmatchedParams::default(), "2026-09-03T12:00:00Z").await;
     assert_eq!(by_state(&page), [0, 0, 2, 2, 0]);
     assert!(page.outcomes[3].why.contains("was found for 90 days"), "{page:?}");
     // No outcomes came on other days.
     let june =
-        UnmatchedWords { from: Some("2026-06-06"), to: Some("2026-06-30"), ..UnmatchedWords::default() };
+        UnmatchedParams { from: Some("2026-06-06"), to: Some("2026-06-30"), ..UnmatchedParams::default() };
     assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 5]);
 }
 
@@ -109,15 +110,15 @@ async fn pages_of_unmatched_outcomes_match_the_whole_list(scene: Scene) {
         }
     }
     let now = "2026-06-08T11:00:00Z";
-    let all = listed(&scene, UnmatchedWords::default(), now).await;
+    let all = listed(&scene, UnmatchedParams::default(), now).await;
     assert_eq!((all.outcomes.len(), all.next, by_state(&all)), (28, None, [18, 0, 10, 0, 0]));
     assert!(all.outcomes.is_sorted_by_key(|one| one.place));
     for (limit, state) in [(1, None), (3, Some("waiting")), (5, Some("appended")), (1000, None)] {
         let text = limit.to_string();
-        let words = UnmatchedWords { limit: Some(&text), state, ..UnmatchedWords::default() };
+        let words = UnmatchedParams { limit: Some(&text), state, ..UnmatchedParams::default() };
         let (mut rows, mut sums, mut after) = (Vec::new(), [0; 5], None::<String>);
         loop {
-            let page = listed(&scene, UnmatchedWords { after: after.as_deref(), ..words }, now).await;
+            let page = listed(&scene, UnmatchedParams { after: after.as_deref(), ..words }, now).await;
             assert!(page.outcomes.len() <= limit);
             sums.iter_mut().zip(by_state(&page)).for_each(|(sum, more)| *sum += more);
             rows.extend(page.outcomes);
@@ -130,7 +131,7 @@ async fn pages_of_unmatched_outcomes_match_the_whole_list(scene: Scene) {
         wanted.retain(|one| state.is_none_or(|state| one.state.name() == state));
         assert_eq!((rows, sums), (wanted, by_state(&all)), "{limit} {state:?}");
     }
-    let none = listed(&scene, UnmatchedWords { limit: Some("0"), ..UnmatchedWords::default() }, now).await;
+    let none = listed(&scene, UnmatchedParams { limit: Some("0"), ..UnmatchedParams::default() }, now).await;
     assert_eq!((none.outcomes.len(), by_state(&none)), (0, by_state(&all)));
     // Unreadable segments are reported, and the other outcomes are listed.
     let day = "2026-06-08".parse().unwrap();
@@ -141,7 +142,7 @@ async fn pages_of_unmatched_outcomes_match_the_whole_list(scene: Scene) {
         all.outcomes.iter().filter(|one| (one.place.day, one.place.lane) == (day, heads[0].log.lane)).count();
     item.attributes.insert("data".into(), vec![1_u8, 2, 3].into());
     scene.table.put(item, Condition::None).await.unwrap();
-    let page = listed(&scene, UnmatchedWords::default(), now).await;
+    let page = listed(&scene, UnmatchedParams::default(), now).await;
     assert!(lost > 0 && page.warnings.len() == 1 && page.next.is_none(), "{page:?}");
     assert_eq!(page.outcomes.len(), 28 - lost);
 }

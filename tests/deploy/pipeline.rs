@@ -27,7 +27,7 @@ use projector::{
     Options, Projector, compact::Compactor, dead_letters, deliver::deliver, erase, rebuild, status,
     unmatched, verify,
 };
-use query::{Dataset, Follow, FollowWords, Params, Request, UnmatchedRequest, UnmatchedWords};
+use query::{Dataset, Follow, FollowParams, Params, Request, UnmatchedParams, UnmatchedRequest};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
     decided::ByIngest,
@@ -331,10 +331,10 @@ async fn query(table: Arc<dyn Table>) {
         let frame = query.run(workspace.id(), &request).await.unwrap().frame;
         assert!(frame.width() > 0, "{what:?}");
     }
-    let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
+    let follow = Follow::parse(Kind::Outcomes, &FollowParams::default()).unwrap();
     let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
     query.follow(workspace.id(), &follow).await.unwrap();
-    let unmatched = UnmatchedRequest::parse(&UnmatchedWords::default(), query.now()).unwrap();
+    let unmatched = UnmatchedRequest::parse(&UnmatchedParams::default(), query.now()).unwrap();
     query.unmatched(workspace.id(), &unmatched).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
         let words = Params { by: Some(by), ..tests::scene::words_of(Dataset::Rollups, "2026-06-01") };

@@ -44,7 +44,7 @@ pub fn csv(mut answer: impl BorrowMut<Answer>) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Params of a question about one day; a comparison is of `v1` and `v2`, or with the day itself.
+/// Parameters of a question about one day; a comparison is of `v1` and `v2`, or with the day itself.
 pub fn words_of(what: Dataset, day: &str) -> Params<'_> {
     Params {
         from: day,

@@ -1,4 +1,4 @@
-//! Notifications of a workspace from the real binary: of all processes, and without holding up an end.
+//! News of a workspace from the real binary: of all processes, and without holding up an end.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! Params of a request that name its subject, read as the operation itself will read them.
+//! Parameters of a request that name its subject, read as the operation itself will read them.
 
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -11,7 +11,7 @@ use web::{About, Need, Place, Problem, RequiredPermission, json_object, named_in
 /// The parameters of paths that name a workspace: by its category and its own name, or both in one.
 const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
 
-/// Params of a request, as far as they are needed.
+/// Parameters of a request, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Params<'a> {
     path: Vec<(&'a str, &'a str)>,

@@ -54,7 +54,7 @@ const TOO_MANY: &str = "one argument too many: with -w, do not name the workspac
 /// Ids of positional words.
 const WORDS: [&str; 4] = ["word 1", "word 2", "word 3", "word 4"];
 
-/// Params that name nothing within a workspace.
+/// Words that name nothing within a workspace.
 const BY_THEMSELVES: [&str; 7] = ["user", "principal", "group", "system", "category", "type", "sql"];
 
 /// Adds the commands to those of `command`, beside what its groups have.

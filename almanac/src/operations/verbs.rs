@@ -1,4 +1,4 @@
-//! Params of the commands that call one operation.
+//! Words of the commands that call one operation.
 
 /// A command, and the operation that it calls.
 #[derive(Clone, Copy, Debug)]

@@ -202,7 +202,7 @@ impl Service {
 /// Additional query parameters of a page of a workspace.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageWords {
+pub(super) struct PageParams {
     counts: Option<bool>,
 }
 
@@ -210,7 +210,7 @@ pub(super) async fn show(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
     sight: InSight,
-    words: Asked<PageWords>,
+    words: Asked<PageParams>,
     named: String,
 ) -> Result<Response, Problem> {
     let with_counts = asked(words)?.counts.unwrap_or(false);

@@ -26,14 +26,14 @@ pub(super) const ENTRIES: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LiveWords {
+pub(super) struct LiveParams {
     environment: Option<String>,
     at: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HistoryWords {
+pub(super) struct HistoryParams {
     environment: Option<String>,
     model: Option<String>,
     limit: Option<usize>,
@@ -101,7 +101,7 @@ pub(super) fn entry() -> ObjectBuilder {
     schema::string().pattern(Some("^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$"))
 }
 
-/// What happened, as `requester` may read it.
+/// An activity, as far as `requester` may read it.
 pub(super) fn body(happening: &Happening, requester: &Requester) -> Value {
     let mut told = json!(happening);
     if requester.is_of_some_kinds && [ALERT, DECIDED].contains(&happening.what.as_str()) {
@@ -113,7 +113,7 @@ pub(super) fn body(happening: &Happening, requester: &Requester) -> Value {
 pub(super) async fn live(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    words: Asked<LiveWords>,
+    words: Asked<LiveParams>,
 ) -> Result<Response, Problem> {
     let words = asked(words)?;
     let at = words.at.as_deref().map(Timestamp::parse).transpose()?;
@@ -136,7 +136,7 @@ pub(super) async fn history(
     State(service): State<Arc<Service>>,
     requester: Requester,
     InPath(workspace): InPath,
-    words: Asked<HistoryWords>,
+    words: Asked<HistoryParams>,
 ) -> Result<Response, Problem> {
     let words = asked(words)?;
     let workspace = service.catalog().workspace(&workspace).await?;

@@ -271,14 +271,14 @@ struct ListParams {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HistoryWords {
+struct HistoryParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ExperimentWords {
+struct ExperimentParams {
     of: String,
 }
 
@@ -347,7 +347,7 @@ async fn change(
 async fn history(
     State(service): State<Arc<Service>>,
     Path((workspace, run, metric)): Path<(String, String, String)>,
-    words: Asked<HistoryWords>,
+    words: Asked<HistoryParams>,
 ) -> Result<Response, Problem> {
     let words = asked(words)?;
     let workspace = service.catalog().workspace(&workspace).await?;
@@ -359,7 +359,7 @@ async fn history(
 
 async fn experiments(
     State(service): State<Arc<Service>>,
-    words: Asked<ExperimentWords>,
+    words: Asked<ExperimentParams>,
 ) -> Result<Response, Problem> {
     let workspace = service.catalog().workspace(&asked(words)?.of).await?;
     let all = service.catalog().experiments(workspace.id()).await?;

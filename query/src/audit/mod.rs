@@ -12,7 +12,7 @@ use log::{audit::chain, key::AuditLog};
 use tokio::time::Instant;
 
 pub(crate) use self::request::MAX_ROWS;
-pub use self::request::{AuditRequest, AuditWords};
+pub use self::request::{AuditParams, AuditRequest};
 pub(crate) use self::rows::columns;
 use self::rows::{Page, Row};
 use crate::{Answer, Query, answer};

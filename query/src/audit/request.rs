@@ -12,7 +12,7 @@ pub(crate) const MAX_ROWS: usize = 10_000;
 
 /// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AuditWords<'a> {
+pub struct AuditParams<'a> {
     /// Only actions of this principal.
     pub principal: Option<&'a str>,
     /// Only this action, or all actions whose names begin with it and a dot.
@@ -51,7 +51,7 @@ impl AuditRequest {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &AuditWords<'_>, now: Timestamp) -> Result<Self> {
+    pub fn parse(words: &AuditParams<'_>, now: Timestamp) -> Result<Self> {
         let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
             let limit = text.parse().ok().filter(|limit| (1..=MAX_ROWS).contains(limit));
             limit.ok_or_else(|| Error::invalid(format!("limit is 1 to {MAX_ROWS}, not `{text}`")))
@@ -140,27 +140,27 @@ mod tests {
     #[test]
     fn words_are_read_and_refused() {
         let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
-        let parse = |words: AuditWords<'_>| AuditRequest::parse(&words, now);
-        let plain = parse(AuditWords::default()).unwrap();
+        let parse = |words: AuditParams<'_>| AuditRequest::parse(&words, now);
+        let plain = parse(AuditParams::default()).unwrap();
         assert_eq!((plain.window.from().to_string(), plain.limit), ("2026-06-04".into(), DEFAULT_ROWS));
         let action =
-            AuditWords { action: Some("token"), principal: Some("user:ann"), ..AuditWords::default() };
+            AuditParams { action: Some("token"), principal: Some("user:ann"), ..AuditParams::default() };
         let asked = parse(action).unwrap();
         assert!(asked.wants("token.create") && asked.wants("token") && !asked.wants("tokens.create"));
         assert!(asked.is_of(Some("user:ann")) && !asked.is_of(None) && plain.is_of(None));
         let place = (1_781_049_600_000_000, "c0000000012".to_owned());
         let text = place_text(&place);
-        let after = parse(AuditWords { after: Some(&text), ..AuditWords::default() }).unwrap();
+        let after = parse(AuditParams { after: Some(&text), ..AuditParams::default() }).unwrap();
         assert_eq!(after.after, Some(place));
         for wrong in [
-            AuditWords { from: Some("yesterday"), ..AuditWords::default() },
-            AuditWords { from: Some("2026-06-11"), ..AuditWords::default() },
-            AuditWords { limit: Some("0"), ..AuditWords::default() },
-            AuditWords { limit: Some("10001"), ..AuditWords::default() },
-            AuditWords { after: Some("c1"), ..AuditWords::default() },
-            AuditWords { after: Some("1-a/b"), ..AuditWords::default() },
-            AuditWords { principal: Some(""), ..AuditWords::default() },
-            AuditWords { order: Some("last"), ..AuditWords::default() },
+            AuditParams { from: Some("yesterday"), ..AuditParams::default() },
+            AuditParams { from: Some("2026-06-11"), ..AuditParams::default() },
+            AuditParams { limit: Some("0"), ..AuditParams::default() },
+            AuditParams { limit: Some("10001"), ..AuditParams::default() },
+            AuditParams { after: Some("c1"), ..AuditParams::default() },
+            AuditParams { after: Some("1-a/b"), ..AuditParams::default() },
+            AuditParams { principal: Some(""), ..AuditParams::default() },
+            AuditParams { order: Some("last"), ..AuditParams::default() },
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

@@ -52,7 +52,7 @@ pub struct Follow {
 
 /// The parameters of following a log, as text.
 #[derive(Clone, Debug, Default)]
-pub struct FollowWords<'a> {
+pub struct FollowParams<'a> {
     /// The events and their columns: `release`, `columns`, `filter`, `tag`, `key` and `sample`.
     pub words: Params<'a>,
     /// The first day; by default the first of all, or that of the read version.
@@ -79,7 +79,7 @@ impl Follow {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(kind: Kind, words: &FollowWords<'_>) -> Result<Self> {
+    pub fn parse(kind: Kind, words: &FollowParams<'_>) -> Result<Self> {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let from =
             words.from.map(|day| day.parse::<Day>().map_err(|error| named("from", error))).transpose()?;

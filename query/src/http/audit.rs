@@ -21,7 +21,7 @@ use web::{
 use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day, said};
 use crate::{
     Query,
-    audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
+    audit::{AuditParams, AuditRequest, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
     output::Format,
     row_filter::{OLDEST, ORDERS},
 };
@@ -121,7 +121,7 @@ async fn of_server(State(query): State<Arc<Query>>, parameters: Asked<Parameters
 
 impl Parameters {
     fn request(&self, query: &Query) -> Result<AuditRequest> {
-        let words = AuditWords {
+        let words = AuditParams {
             principal: self.principal.as_deref(),
             action: self.action.as_deref(),
             from: self.from.as_deref(),

@@ -22,7 +22,7 @@ use web::{
 use super::{Asked, Parameters, api, asked, body::HeldBody, content_type, parameters, said};
 use crate::{
     Query,
-    follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
+    follow::{DEFAULT_ROWS, Follow, FollowParams, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
     output::Format,
     request::Dataset,
 };
@@ -135,7 +135,7 @@ async fn read(
     };
     let parameters = Parameters::of(takes, asked(parameters)?)?;
     let format = Format::parse(parameters.get("format").unwrap_or(Format::Ndjson.name()))?;
-    let words = FollowWords {
+    let words = FollowParams {
         words: parameters.words(|name| OF_QUERIES.contains(&name), query.now())?,
         from: parameters.get("from"),
         after: parameters.get("after"),

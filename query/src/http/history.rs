@@ -19,7 +19,7 @@ use web::{
 
 use super::{Asked, asked, body::HeldBody};
 use crate::{
-    HistoryWords, PastStanding, Query,
+    HistoryParams, PastStanding, Query,
     unmatched::{HISTORY_DAYS, MAX_HISTORY},
 };
 
@@ -107,7 +107,7 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let asked = asked(parameters)?;
-    let words = HistoryWords { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
+    let words = HistoryParams { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
     let written = query.written_history(workspace.id(), &words).await?;

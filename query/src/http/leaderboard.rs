@@ -20,7 +20,7 @@ use web::{
 };
 
 use super::{Asked, asked};
-use crate::{LeaderboardWords, Place, Query};
+use crate::{LeaderboardParams, Place, Query};
 
 const JSON: &str = "application/json";
 
@@ -45,7 +45,7 @@ pub(super) struct Params {
 
 impl Params {
     /// What is asked of a window, if one is named.
-    fn window(&self) -> event::Result<Option<LeaderboardWords<'_>>> {
+    fn window(&self) -> event::Result<Option<LeaderboardParams<'_>>> {
         let (metric, environment) = (self.metric.as_deref(), self.environment.as_deref());
         let (direction, as_of) = (self.direction.as_deref(), self.as_of.as_deref());
         let is_of_window = metric.is_some()
@@ -54,7 +54,7 @@ impl Params {
             || self.min_n.is_some()
             || as_of.is_some();
         match (&self.from, &self.to) {
-            (Some(from), Some(to)) if self.day.is_none() => Ok(Some(LeaderboardWords {
+            (Some(from), Some(to)) if self.day.is_none() => Ok(Some(LeaderboardParams {
                 from,
                 to,
                 metric,

@@ -20,7 +20,7 @@ use web::{
 use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day};
 use crate::{
     Query,
-    lineage::{LineageRequest, LineageWords, NAME, columns},
+    lineage::{LineageParams, LineageRequest, NAME, columns},
     output::Format,
 };
 
@@ -94,7 +94,7 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let asked = asked(parameters)?;
-    let words = LineageWords {
+    let words = LineageParams {
         source: asked.source.as_deref(),
         release: asked.release.as_deref(),
         from: asked.from.as_deref(),

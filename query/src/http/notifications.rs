@@ -1,4 +1,4 @@
-//! Notifications of a workspace over HTTP, as server-sent events: that something moved, for pages that show it.
+//! News of a workspace over HTTP, as server-sent events: that something moved, for pages that show it.
 //!
 //! A stream is short: after its time it asks to be renewed, and who may not read any more is refused then. It costs the table
 //! nothing, since this process wrote or read it all anyway.

@@ -20,7 +20,7 @@ use web::{
 
 use super::{Asked, asked};
 use crate::{
-    Query, UnmatchedOutcome, UnmatchedRequest, UnmatchedState, UnmatchedWords,
+    Query, UnmatchedOutcome, UnmatchedParams, UnmatchedRequest, UnmatchedState,
     unmatched::{DAYS, DEFAULT_ROWS, MAX_ROWS, NAME, PLACE_PATTERN},
 };
 
@@ -144,7 +144,7 @@ async fn read(
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let asked = asked(parameters)?;
-    let words = UnmatchedWords {
+    let words = UnmatchedParams {
         key: asked.key.as_deref(),
         state: asked.state.as_deref(),
         from: asked.from.as_deref(),

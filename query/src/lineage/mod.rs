@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "lineage";
 
 /// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LineageWords<'a> {
+pub struct LineageParams<'a> {
     /// Only events from this source: pairs such as `job=nightly; run=17`, all of which must match.
     pub source: Option<&'a str>,
     /// Only predictions of this release, or outcomes that judge it.
@@ -45,7 +45,7 @@ impl LineageRequest {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &LineageWords<'_>, now: Timestamp) -> Result<Self> {
+    pub fn parse(words: &LineageParams<'_>, now: Timestamp) -> Result<Self> {
         let source = match words.source {
             None => Author::program(),
             Some(pairs) => Author::program().from_source(pairs)?,

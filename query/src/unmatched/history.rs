@@ -31,7 +31,7 @@ const COLUMNS: &str = "day,appended_at,predicted_at,observed_at,label,value,retr
 
 /// The parameters of a request for a history, as text.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HistoryWords<'a> {
+pub struct HistoryParams<'a> {
     /// The key.
     pub key: &'a str,
     /// The first day of predictions.
@@ -151,7 +151,7 @@ impl Query {
     pub async fn outcome_history(
         &self,
         workspace: &Id,
-        words: &HistoryWords<'_>,
+        words: &HistoryParams<'_>,
     ) -> Result<(Vec<PastOutcome>, Vec<String>)> {
         let (past, _held) = self.history_as(workspace, words, |past, warnings| Ok((past, warnings))).await?;
         Ok(past)
@@ -161,7 +161,7 @@ impl Query {
     ///
     /// # Errors
     /// Errors of [`Query::outcome_history`].
-    pub(crate) async fn written_history(&self, workspace: &Id, words: &HistoryWords<'_>) -> Result<Written> {
+    pub(crate) async fn written_history(&self, workspace: &Id, words: &HistoryParams<'_>) -> Result<Written> {
         let (text, Held { hold, wanted, turn }) = self.history_as(workspace, words, written).await?;
         let left = text.len() as u64;
         hold.settle(left).await?;
@@ -174,7 +174,7 @@ impl Query {
     async fn history_as<T: Send + 'static>(
         &self,
         workspace: &Id,
-        words: &HistoryWords<'_>,
+        words: &HistoryParams<'_>,
         make: impl FnOnce(Vec<PastOutcome>, Vec<String>) -> Result<T> + Send + 'static,
     ) -> Result<(T, Held)> {
         let window = days_until(words.from, words.to, DAYS - 1, self.now())?;

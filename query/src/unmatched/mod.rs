@@ -25,9 +25,9 @@ use table::{KeyRange, Query as TableQuery};
 use tokio::time::Instant;
 
 pub(crate) use self::history::{DAYS as HISTORY_DAYS, MAX_OUTCOMES as MAX_HISTORY};
-pub use self::history::{HistoryWords, PastOutcome, PastStanding};
+pub use self::history::{HistoryParams, PastOutcome, PastStanding};
 pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
-pub use self::request::{UnmatchedPlace, UnmatchedRequest, UnmatchedState, UnmatchedWords};
+pub use self::request::{UnmatchedParams, UnmatchedPlace, UnmatchedRequest, UnmatchedState};
 pub use self::why::UnmatchedOutcome;
 use self::why::{Judged, Told};
 use crate::{Query, work};

@@ -115,7 +115,7 @@ impl FromStr for UnmatchedPlace {
 
 /// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct UnmatchedWords<'a> {
+pub struct UnmatchedParams<'a> {
     /// Only outcomes of this key.
     pub key: Option<&'a str>,
     /// Lists only outcomes in this state.
@@ -145,7 +145,7 @@ impl UnmatchedRequest {
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &UnmatchedWords<'_>, now: Timestamp) -> Result<Self> {
+    pub fn parse(words: &UnmatchedParams<'_>, now: Timestamp) -> Result<Self> {
         let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
             let limit = text.parse().ok().filter(|limit| *limit <= MAX_ROWS);
             limit.ok_or_else(|| Error::invalid(format!("limit is 0 to {MAX_ROWS}, not `{text}`")))
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn words_are_read_and_refused() {
         let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
-        let parse = |words: UnmatchedWords<'_>| UnmatchedRequest::parse(&words, now);
-        let plain = parse(UnmatchedWords::default()).unwrap();
+        let parse = |words: UnmatchedParams<'_>| UnmatchedRequest::parse(&words, now);
+        let plain = parse(UnmatchedParams::default()).unwrap();
         assert_eq!(
             (plain.window.from().to_string(), plain.window.to().to_string(), plain.limit),
             ("2026-03-03".into(), "2026-06-10".into(), DEFAULT_ROWS)
@@ -201,23 +201,23 @@ mod tests {
         let place = UnmatchedPlace { day: "2026-06-01".parse().unwrap(), lane: 3, seq: 42, row: 7 };
         let text = place.to_string();
         assert_eq!(text, "2026-06-01.03.0000000042.00007");
-        let words = UnmatchedWords {
+        let words = UnmatchedParams {
             state: Some("expired"),
             after: Some(&text),
             limit: Some("0"),
-            ..UnmatchedWords::default()
+            ..UnmatchedParams::default()
         };
         let asked = parse(words).unwrap();
         assert_eq!((asked.after, asked.limit), (Some(place), 0));
         assert!(asked.lists(UnmatchedState::Expired) && !asked.lists(UnmatchedState::Waiting));
         for wrong in [
-            UnmatchedWords { from: Some("yesterday"), ..UnmatchedWords::default() },
-            UnmatchedWords { to: Some("yesterday"), ..UnmatchedWords::default() },
-            UnmatchedWords { from: Some("2026-06-11"), ..UnmatchedWords::default() },
-            UnmatchedWords { limit: Some("1001"), ..UnmatchedWords::default() },
-            UnmatchedWords { state: Some("lost"), ..UnmatchedWords::default() },
-            UnmatchedWords { after: Some("2026-06-01.3.42.7"), ..UnmatchedWords::default() },
-            UnmatchedWords { key: Some(""), ..UnmatchedWords::default() },
+            UnmatchedParams { from: Some("yesterday"), ..UnmatchedParams::default() },
+            UnmatchedParams { to: Some("yesterday"), ..UnmatchedParams::default() },
+            UnmatchedParams { from: Some("2026-06-11"), ..UnmatchedParams::default() },
+            UnmatchedParams { limit: Some("1001"), ..UnmatchedParams::default() },
+            UnmatchedParams { state: Some("lost"), ..UnmatchedParams::default() },
+            UnmatchedParams { after: Some("2026-06-01.3.42.7"), ..UnmatchedParams::default() },
+            UnmatchedParams { key: Some(""), ..UnmatchedParams::default() },
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

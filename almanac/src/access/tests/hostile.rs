@@ -25,7 +25,7 @@ use crate::up::{Options, Services};
 /// Number of requests of each kind, unless the environment sets another.
 const RUNS: usize = 400;
 
-/// Params that are spliced into texts, besides bytes of the text itself.
+/// Words that are spliced into texts, besides bytes of the text itself.
 const WORDS: [&[u8]; 24] = [
     b"",
     b"/",

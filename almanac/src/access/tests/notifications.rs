@@ -1,4 +1,4 @@
-//! Notifications of a workspace: who hears them, their topics and their cost.
+//! News of a workspace: who hears them, their topics and their cost.
 
 use std::{sync::Arc, time::Duration};
 
