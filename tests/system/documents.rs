@@ -365,7 +365,7 @@ const LINKED: [&str; 33] = [
     "docs/internals/catalog.md",
     "docs/internals/export.md",
     "docs/internals/glossary.md",
-    "docs/internals/judging.md",
+    "docs/internals/evaluating.md",
     "docs/internals/mistakes.md",
     "docs/internals/operation.md",
     "docs/internals/projections.md",
