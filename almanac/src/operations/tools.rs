@@ -19,6 +19,12 @@ const GROUPS: [&str; 10] =
 /// Arguments by which a tool answers less, or the next part.
 const LESS: [&str; 9] = ["limit", "cursor", "after", "columns", "fields", "group-by", "last", "from", "to"];
 
+/// Fields that are no arguments: the format, since an answer is JSON or rows of it, and those that programs use.
+const NOT_TAKEN: [&str; 3] = [FORMAT, "explain", "read-version"];
+
+/// Suffixes of the columns that a metric has with its interval.
+const INTERVAL: [&str; 3] = ["_n", "_low", "_high"];
+
 /// Tool: an operation that only reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
@@ -52,7 +58,7 @@ impl Tool {
     /// JSON Schema of the arguments.
     pub(crate) fn input_schema(&self) -> Map<String, Value> {
         let properties: Map<_, _> =
-            self.fields().map(|field| (field.name.clone(), field.json.clone())).collect();
+            self.fields().map(|field| (field.name.clone(), short(&field.json))).collect();
         let required: Vec<&str> =
             self.fields().filter(|field| field.is_required).map(|field| &*field.name).collect();
         let schema = json!({ "properties": properties, "required": required, "additionalProperties": false });
@@ -91,10 +97,40 @@ impl Tool {
         LESS.into_iter().filter(|name| self.fields().any(|field| field.name == *name)).collect()
     }
 
-    /// The arguments: all fields but headers, and but the format, since an answer is JSON or rows of it.
+    /// The arguments: all fields but headers and [`NOT_TAKEN`].
     fn fields(&self) -> impl Iterator<Item = &'static Field> {
-        self.described.fields.iter().filter(|field| field.at != At::Header && field.name != FORMAT)
+        let is_taken = |field: &&Field| field.at != At::Header && !NOT_TAKEN.contains(&&*field.name);
+        self.described.fields.iter().filter(is_taken)
     }
+}
+
+/// Shortens a schema, since all tools are in each conversation: the first sentence of each description, and names of columns without those
+/// of their intervals.
+fn short(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| match (&**name, value) {
+                ("description", Value::String(text)) => {
+                    (name.clone(), text.split_inclusive(". ").next().unwrap_or_default().trim_end().into())
+                }
+                ("enum", Value::Array(names)) => (name.clone(), without_intervals(names)),
+                _ => (name.clone(), short(value)),
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(values) => values.iter().map(short).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Leaves out names that are another one and a suffix of intervals.
+fn without_intervals(names: &[Value]) -> Value {
+    let metric = |name: &Value| {
+        let name = name.as_str()?;
+        INTERVAL.iter().find_map(|suffix| name.strip_suffix(suffix))
+    };
+    let is_kept = |name: &&Value| metric(name).is_none_or(|metric| !names.contains(&metric.into()));
+    names.iter().filter(is_kept).cloned().collect()
 }
 
 #[cfg(test)]
@@ -118,7 +154,7 @@ mod tests {
         let schemas: Vec<String> = schemas.collect();
         assert!(schemas.iter().all(|schema| !schema.contains("$ref")));
         let bytes: usize = schemas.iter().map(String::len).sum();
-        assert!(bytes < 100_000, "{bytes}");
+        assert!(bytes < 75_000, "{bytes}");
     }
 
     #[test]
