@@ -105,10 +105,10 @@ impl Bound {
     pub fn told(self, unit: &str) -> String {
         let ratio = |ratio: f64| crate::line::ratio_text(ratio);
         match self {
-            Bound::RatioAtLeast(least) => format!("at least {}", ratio(least)),
-            Bound::RatioAtMost(most) => format!("at most {}", ratio(most)),
-            Bound::AtLeast(least) => format!("at least {}", crate::line::figure(least, unit)),
-            Bound::AtMost(most) => format!("at most {}", crate::line::figure(most, unit)),
+            Bound::RatioAtLeast(least) => format!("≥{}", ratio(least)),
+            Bound::RatioAtMost(most) => format!("≤{}", ratio(most)),
+            Bound::AtLeast(least) => format!("≥{}", crate::line::figure(least, unit)),
+            Bound::AtMost(most) => format!("≤{}", crate::line::figure(most, unit)),
         }
     }
 }

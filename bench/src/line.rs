@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_line_without_figures_reaches_no_goal() {
         let line = Line::alone("memory", "memory", "MB", Err("not run".into()));
-        assert_eq!(line.goals(0.1), [("at most 400 MB".to_owned(), None)]);
+        assert_eq!(line.goals(0.1), [("≤400 MB".to_owned(), None)]);
         let line = Line::alone("memory", "memory", "MB", Ok(Samples::new(vec![430.0])));
         assert_eq!(line.goals(0.1)[0].1, Some(true));
         assert_eq!(line.goals(0.0)[0].1, Some(false));
