@@ -20,7 +20,7 @@ variable "image" {
 }
 
 variable "images" {
-  description = "Other images by role (ingest, projector, query) during an update: readers first, see docs/operating.md."
+  description = "Other images by role (ingest, projector, query) during an update, readers first."
   type        = map(string)
   default     = {}
 
@@ -63,7 +63,7 @@ variable "vpc_id" {
 }
 
 variable "load_balancer_subnet_ids" {
-  description = "Subnets of the load balancer in at least two availability zones; public when internal is false."
+  description = "Subnets of the load balancer in two or more availability zones; public unless internal."
   type        = list(string)
 
   validation {
@@ -73,7 +73,7 @@ variable "load_balancer_subnet_ids" {
 }
 
 variable "task_subnet_ids" {
-  description = "Subnets of the tasks in at least two availability zones, with a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints, or public addresses."
+  description = "Subnets of the tasks in two or more availability zones, with a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints or public addresses."
   type        = list(string)
 
   validation {
@@ -83,19 +83,19 @@ variable "task_subnet_ids" {
 }
 
 variable "assign_public_ip" {
-  description = "Whether tasks get public addresses: cheaper than a NAT gateway, and not reachable from outside."
+  description = "Whether tasks get public addresses: cheaper than NAT gateways, not reachable from outside."
   type        = bool
   default     = false
 }
 
 variable "endpoint_route_table_ids" {
-  description = "Route tables of the tasks' subnets that get a gateway endpoint of DynamoDB (free of charge); empty when the VPC has one."
+  description = "Route tables of the tasks' subnets, for a free gateway endpoint of DynamoDB; empty when the VPC has one."
   type        = list(string)
   default     = []
 }
 
 variable "streams_endpoint" {
-  description = "Address of an interface endpoint of DynamoDB Streams, which has no private DNS; null for the public name."
+  description = "URL of an interface endpoint of DynamoDB Streams (it has no private DNS); null for the public one."
   type        = string
   default     = null
 
@@ -116,7 +116,7 @@ variable "certificate_arn" {
 }
 
 variable "admin_token_secret_arn" {
-  description = "Secret with a token of `almanac token generate`. Its holder may do everything."
+  description = "Secret with a token of `almanac token generate`, whose holder may do everything."
   type        = string
 
   validation {
@@ -126,7 +126,7 @@ variable "admin_token_secret_arn" {
 }
 
 variable "oidc" {
-  description = "Settings of the OpenID Connect issuer, such as { issuer = \"https://login.example.com\", audience = \"almanac\" }; empty for none."
+  description = "OpenID Connect settings, such as { issuer = \"https://login.example.com\", audience = \"almanac\" }; empty for none."
   type        = map(string)
   default     = {}
 
@@ -142,7 +142,7 @@ variable "oidc" {
 }
 
 variable "environment" {
-  description = "Environment variables by role, such as { query = { ALMANAC_QUERY_MEMORY = \"1GiB\" } }; docs/operating.md lists the settings."
+  description = "Environment variables by role, such as { query = { ALMANAC_QUERY_MEMORY = \"1GiB\" } }; see docs/operating.md."
   type        = map(map(string))
   default     = {}
 
@@ -163,7 +163,7 @@ variable "environment" {
 }
 
 variable "secrets" {
-  description = "Environment variables from Secrets Manager by role, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }."
+  description = "Environment variables by role from Secrets Manager, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }."
   type        = map(map(string))
   default     = {}
 
@@ -184,7 +184,7 @@ variable "secrets" {
 }
 
 variable "trusted_proxies" {
-  description = "IPv4 ranges of proxies whose headers about the client are believed. Null for the load balancer's subnets; empty for none."
+  description = "IPv4 ranges of proxies whose forwarding headers are believed; null for the load balancer's subnets, empty for none."
   type        = list(string)
   default     = null
 
@@ -195,13 +195,13 @@ variable "trusted_proxies" {
 }
 
 variable "internal" {
-  description = "Whether the load balancer has private addresses only."
+  description = "Whether the load balancer has only private addresses."
   type        = bool
   default     = true
 }
 
 variable "allowed_cidr_blocks" {
-  description = "IPv4 ranges that may call the API. Ranges wider than a /8 need allow_everyone."
+  description = "IPv4 ranges that may call the API; wider than /8 with allow_everyone."
   type        = list(string)
 
   validation {
@@ -216,13 +216,13 @@ variable "allowed_cidr_blocks" {
 }
 
 variable "allow_everyone" {
-  description = "Whether allowed_cidr_blocks may hold 0.0.0.0/0 and other ranges wider than a /8."
+  description = "Whether allowed_cidr_blocks may be wider than /8."
   type        = bool
   default     = false
 }
 
 variable "load_balancer_jwt" {
-  description = "OpenID Connect issuer and address of its keys (jwks_url), whose tokens the load balancer requires. It refuses Almanac's own tokens, so set oidc as well. Null leaves it to the services."
+  description = "OpenID Connect issuer and keys (jwks_url) whose tokens the load balancer requires. It refuses Almanac's own, so set oidc too. Null leaves it to the services."
   type = object({
     issuer   = string
     jwks_url = string
@@ -236,7 +236,7 @@ variable "load_balancer_jwt" {
 }
 
 variable "request_seconds" {
-  description = "Maximum seconds of a request; the other times follow from it."
+  description = "Maximum seconds of a request; other times follow from it."
   type        = number
   default     = 80
 
@@ -248,7 +248,7 @@ variable "request_seconds" {
 }
 
 variable "ingest" {
-  description = "Ingest service: CPU units and MiB of a task, least and most tasks, and the CPU percentage of autoscaling."
+  description = "Ingest service: a task's CPU units and MiB, least and most tasks, and autoscaling's CPU percentage."
   type = object({
     cpu         = optional(number, 512)
     memory      = optional(number, 1024)
@@ -270,7 +270,7 @@ variable "ingest" {
 }
 
 variable "projector" {
-  description = "Projector service, as ingest. Several projectors share the work."
+  description = "Projector service, as ingest; several share the work."
   type = object({
     cpu         = optional(number, 512)
     memory      = optional(number, 2048)
@@ -314,7 +314,7 @@ variable "query" {
 }
 
 variable "provisioned" {
-  description = "Provisioned units of the table a second, with autoscaling from least to most; index_read and index_write are fixed, for each index. Null is on demand."
+  description = "Provisioned units of the table a second, autoscaled from least to most; indexes have fixed ones. Null is on demand."
   type = object({
     read_min       = number
     read_max       = number
@@ -343,7 +343,7 @@ variable "provisioned" {
 }
 
 variable "on_demand_limits" {
-  description = "Most units a second that the table, and each index, reads and writes on demand; more is throttled. Null for the account's limits."
+  description = "Most units a second of the table and of each index on demand; more is throttled. Null for the account's limits."
   type = object({
     read  = number
     write = number
@@ -368,7 +368,7 @@ variable "use_kms_key" {
 }
 
 variable "kms_key_arn" {
-  description = "Your own KMS key of the table, with use_kms_key. Else DynamoDB's, which costs nothing."
+  description = "Your KMS key of the table, with use_kms_key; else DynamoDB's free one."
   type        = string
   default     = null
 
@@ -384,7 +384,7 @@ variable "kms_key_arn" {
 }
 
 variable "logs_kms_key_arn" {
-  description = "KMS key of the logs, which lets CloudWatch Logs use it; null for CloudWatch's."
+  description = "KMS key of the logs, which CloudWatch Logs may use; null for CloudWatch's."
   type        = string
   default     = null
 
@@ -406,13 +406,13 @@ variable "table_name" {
 }
 
 variable "access_logs_bucket" {
-  description = "Bucket for access logs of the load balancer, which lets it write; null for none."
+  description = "Bucket that the load balancer may write access logs to; null for none."
   type        = string
   default     = null
 }
 
 variable "container_insights" {
-  description = "CloudWatch's Container Insights: disabled, enabled or enhanced. They cost by metric."
+  description = "CloudWatch's Container Insights, paid by metric: disabled, enabled or enhanced."
   type        = string
   default     = "disabled"
 
@@ -423,13 +423,13 @@ variable "container_insights" {
 }
 
 variable "prometheus" {
-  description = "Security group of a Prometheus, which finds tasks as ROLE.NAME.internal in the VPC's DNS. Null for none."
+  description = "Security group of a Prometheus, which finds tasks as ROLE.NAME.internal in the VPC's DNS; null for none."
   type        = object({ security_group_id = string })
   default     = null
 }
 
 variable "wait_for_steady_state" {
-  description = "Whether an apply waits until the new services run, and fails when they do not."
+  description = "Whether an apply succeeds only once the new services run."
   type        = bool
   default     = true
 }
@@ -458,7 +458,7 @@ variable "log_retention_days" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics for alarms and failed tasks and deployments; they must let cloudwatch.amazonaws.com and events.amazonaws.com publish. Empty for none."
+  description = "SNS topics for alarms and failed tasks and deployments, which let cloudwatch.amazonaws.com and events.amazonaws.com publish; empty for none."
   type        = list(string)
 
   validation {
@@ -468,7 +468,7 @@ variable "alarm_topic_arns" {
 }
 
 variable "latency_alarm_seconds" {
-  description = "Maximum seconds of the slowest 1 % of requests before the alarm."
+  description = "Seconds of the slowest 1 % of requests before the alarm."
   type        = number
   default     = 10
 
@@ -479,7 +479,7 @@ variable "latency_alarm_seconds" {
 }
 
 variable "unevaluated_alarm_days" {
-  description = "Maximum unevaluated days, for two hours, before the alarm."
+  description = "Unevaluated days, for two hours, before the alarm."
   type        = number
   default     = 10
 
@@ -490,7 +490,7 @@ variable "unevaluated_alarm_days" {
 }
 
 variable "lag_alarm_seconds" {
-  description = "Maximum seconds until a day is folded before the alarm; autoscaling adds projectors at half of it."
+  description = "Seconds until a day is folded before the alarm; autoscaling adds projectors at half."
   type        = number
   default     = 300
 
