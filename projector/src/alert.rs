@@ -1,6 +1,6 @@
-//! Judges the alert rules of workspaces: each day once, when it is due and projected. The standing of a rule after a day, its
+//! Evaluates the alert rules of workspaces: each day once, when it is due and projected. The standing of a rule after a day, its
 //! transition, the alert for followers of the workspace, and the deliveries to webhooks ([`crate::deliver`]) are one transaction,
-//! under the condition that no other process has judged the day. So a transition is recorded once, through all crashes and
+//! under the condition that no other process has evaluated the day. So a transition is recorded once, through all crashes and
 //! restarts, and a decision stays when metrics change later.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -24,16 +24,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{early::latest, lock, shared::Shared, status};
 
-/// Time between two judgements of the rules of all workspaces.
+/// Time between two evaluations of the rules of all workspaces.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
 
-/// Time after which a worker that does not sweep checks again if it does by now, and so judges.
+/// Time after which a worker that does not sweep checks again if it does by now, and so evaluates.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time to wait for a day that is due and not projected, in seconds. Then it is judged by the present projections.
+/// Time to wait for a day that is due and not projected, in seconds. Then it is evaluated by the present projections.
 pub const PATIENCE_SECONDS: i64 = 6 * 60 * 60;
 
-/// Maximum days of a rule that are judged at once.
+/// Maximum days of a rule that are evaluated at once.
 const DAYS_AT_ONCE: usize = 31;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -42,10 +42,10 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 const DELETED: &str = "the rule was deleted while it fired";
 const EARLY: &str = "it was judged before its day was over, by a clock that was ahead";
 
-/// Result of judging the rules of a workspace.
+/// Result of evaluating the rules of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Number of judged days.
+    /// Number of evaluated days.
     pub days: u64,
     /// Number of transitions.
     pub transitions: u64,
@@ -62,7 +62,7 @@ pub struct FiringRule {
     pub rule: String,
 }
 
-/// Judges all days of the rules of a workspace that are due by `now`, and deletes the standings of deleted rules; the end of one
+/// Evaluates all days of the rules of a workspace that are due by `now`, and deletes the standings of deleted rules; the end of one
 /// that fired is reported. A workspace in which nothing is due takes two reads, and a few more of each rule that may fire while
 /// its day goes on.
 ///
@@ -72,7 +72,7 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     Ok(judge_and_name(table, catalog, workspace, now).await?.0)
 }
 
-/// Judges the rules, and also returns the names of those that fire.
+/// Evaluates the rules, and also returns the names of those that fire.
 async fn judge_and_name(
     table: &dyn Table,
     catalog: &Catalog,
@@ -103,7 +103,7 @@ async fn judge_and_name(
                 outcome.transitions += u64::from(is_told);
                 known.extend(again.map(|again| (name, again)));
             }
-            // Other rules are judged all the same.
+            // Other rules are evaluated all the same.
             Err(error) => _ = failed.insert(name, error),
         }
     }
@@ -118,7 +118,7 @@ async fn judge_and_name(
     }
 }
 
-/// Returns whether a clock that was ahead has judged a rule: the day is not over by the latest clock, unless a value above the
+/// Returns whether a clock that was ahead has evaluated a rule: the day is not over by the latest clock, unless a value above the
 /// threshold stays there.
 fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
     let is_breached = matches!(judged.standing.state, State::Firing | State::Pending);
@@ -136,16 +136,16 @@ fn day_before_first(rule: &AlertRule, since: Timestamp) -> Day {
     first.before().unwrap_or(first)
 }
 
-/// Reason to judge a day now.
+/// Reason to evaluate a day now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ripe {
     /// The day is due.
     Due,
-    /// The day goes on, and is judged when the threshold is passed, which is final.
+    /// The day goes on, and is evaluated when the threshold is passed, which is final.
     IfBreached,
 }
 
-/// Judge of the rules of a workspace.
+/// Evaluation of the rules of a workspace.
 struct Judge<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
@@ -180,7 +180,7 @@ impl Judge<'_> {
         let standing = again.as_ref().unwrap_or(&ended).to_item(self.workspace, name);
         let mut writes = vec![Write::Put(standing, unchanged)];
         if let Some(fired) = &judged.fired {
-            // Set before all reports about a later rule of its name, and behind all days on which it crossed.
+            // Set before all reports about a later rule of its name, and after all days on which it fired or resolved.
             let at = Timestamp::from_micros(self.now.micros() - 1).unwrap_or(self.now);
             let day = fired.day.next().map_or(fired.day, |next| next.max(self.now.day()));
             let over = RuleTransition::resolved(name, judged.created_at, (day, at), why.to_owned());
@@ -188,7 +188,7 @@ impl Judge<'_> {
         }
         let is_written = unless_overtaken(self.table.transact(writes).await)?.is_some();
         if is_written && again.is_none() {
-            // A report and a deletion are apart: no right to delete what happened is needed.
+            // The report and the deletion are separate writes, so reporting needs no permission to delete.
             unless_overtaken(self.table.delete(&key, Condition::unchanged(ended.ver)).await)?;
         }
         let is_told = is_written && judged.fired.is_some();
@@ -216,7 +216,7 @@ impl Judge<'_> {
         Ok(writes)
     }
 
-    /// Judges the days of a rule that are due; returns the state of the rule after that.
+    /// Evaluates the days of a rule that are due; returns the state of the rule after that.
     async fn days(&self, rule: &AlertRule, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
         let mut judged = judged.unwrap_or_else(|| Judged {
             ver: 0,
@@ -246,8 +246,8 @@ impl Judge<'_> {
         Ok(judged.standing.state)
     }
 
-    /// Judges a day. Returns the standing of the rule after it, and whether it crossed. `None`, when another process has judged it,
-    /// or when it goes on and nothing is decided yet.
+    /// Evaluates a day. Returns the standing of the rule after it, and whether there was a transition. `None`, when
+    /// another process has evaluated it, or when it goes on and nothing is decided yet.
     async fn day(
         &self,
         rule: &AlertRule,
@@ -295,7 +295,7 @@ impl Judge<'_> {
     }
 
     /// Reads the prefix up to which the inputs of a rule are projected on a day; `None`, when segments appended by the instant at
-    /// which the day is due are missing, unless that is long ago. A day that goes on is judged by the present projections.
+    /// which the day is due are missing, unless that is long ago. A day that goes on is evaluated by the present projections.
     async fn projected(&self, rule: &AlertRule, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
         let (table, workspace) = (self.table, self.workspace);
         let version = active::load(table, workspace).await?.version;
@@ -345,7 +345,7 @@ impl Judge<'_> {
 }
 
 impl Shared {
-    /// Judges the rules of all workspaces that have some; a failure becomes a dead letter of the workspace.
+    /// Evaluates the rules of all workspaces that have some; a failure becomes a dead letter of the workspace.
     async fn judge_all(&self) -> Result<()> {
         let mut firing = Vec::new();
         for workspace in self.catalog.watched_workspaces().await? {
@@ -356,7 +356,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Judges the rules of a workspace; returns those that fire.
+    /// Evaluates the rules of a workspace; returns those that fire.
     async fn judge_one(&self, workspace: &Id) -> Result<Vec<FiringRule>> {
         let (_, firing) = judge_and_name(&*self.table, &self.catalog, workspace, self.now()).await?;
         if firing.is_empty() {
@@ -367,7 +367,7 @@ impl Shared {
     }
 }
 
-/// Judges forever, in the one worker that sweeps periodically.
+/// Evaluates forever, in the one worker that sweeps periodically.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
     let began = Instant::now();
     let mut look = interval(LOOK_EVERY);
@@ -378,7 +378,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
         look.tick().await;
         if !shared.has_sweep_lease() {
             judged_at = None;
-            // A worker that has just begun may come to judge, and does not know the firing rules yet.
+            // A worker that has just begun may come to evaluate, and does not know the firing rules yet.
             let firing = &mut *lock(&shared.stats.firing);
             if firing.is_some() || began.elapsed() >= JUDGE_EVERY {
                 *firing = Some(Vec::new());

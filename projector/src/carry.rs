@@ -1,9 +1,8 @@
-//! Carries the projections of days whose events are gone over to the next version. They cannot be folded again, so they
-//! say what they said.
+//! Copies the projections of days whose events are gone to the next version, as they cannot be folded again.
 //!
-//! The next version may have some of such a day: what was folded and evaluated of it before its events
-//! went. Whatever covers less than the old version does is replaced by that. Each write is under the version
-//! of what it replaces and counts it up, so a worker that still writes what it folded before is refused.
+//! The next version may have folded some of such a day before its events went. A projection that covers less than the
+//! old version's is replaced. Each write is conditional on the item version that it replaces and increments it, so a
+//! worker with an older fold is refused.
 
 use event::{Id, Kind, Result};
 use fold::rollup::Folding;
@@ -17,17 +16,17 @@ use table::{Change, Item, Key, Policy, Query, Table, query_all, unless_overtaken
 
 use crate::{WorkspaceDay, day::parts_of, sweep::applied};
 
-/// Copies to `version` what the version before it has of days whose events are gone, where that covers more.
+/// Copies to `version` the projections of the version before it of days whose events are gone, where those cover more.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn carry_over(table: &dyn Table, workspace: &Id, version: u32) -> Result<()> {
     let marks = expired::all(table, workspace).await?;
     let Some(old) = version.checked_sub(1).filter(|_| !marks.is_empty()) else { return Ok(()) };
     let (of_old, of_new) = (applied(table, old, workspace).await?, applied(table, version, workspace).await?);
     for mark in marks {
         let day = WorkspaceDay { workspace: workspace.clone(), day: mark.day };
-        // First, as the rollup says that everything is there.
+        // Before the rollup, which implies that everything is there.
         if !is_covered(of_old.evaluations.get(&day.day), of_new.evaluations.get(&day.day)) {
             carry_evaluation(table, &day, old, version).await?;
         }
@@ -45,7 +44,7 @@ pub(crate) async fn carry_over(table: &dyn Table, workspace: &Id, version: u32) 
     Ok(())
 }
 
-/// Copies what a day was folded to: the parts first, then the item that says that they are there.
+/// Copies a fold of a day: the parts first, then the item that implies them.
 async fn carry_all(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -68,13 +67,13 @@ async fn carry_all(
     }
 }
 
-/// Whether what covers `found` covers all of `wanted`.
+/// Returns whether the coverage `found` includes `wanted`.
 pub(crate) fn is_covered(wanted: Option<&Applied>, found: Option<&Applied>) -> bool {
     let of = |log: &String| found.and_then(|found| found.get(log)).copied().unwrap_or(0);
     wanted.is_none_or(|wanted| wanted.iter().all(|(log, seq)| of(log) >= *seq))
 }
 
-/// Puts what an item says under another key, over whatever is there.
+/// Puts an item under another key, replacing any item there.
 async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
     let old = Projected::from_item(item)?;
     update(table, &key, Policy::of(&key), async |there| {
@@ -85,7 +84,7 @@ async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
     .await
 }
 
-/// Copies the evaluation of a day, unless what is there covers it.
+/// Copies the evaluation of a day, unless the new one covers it.
 pub(crate) async fn carry_evaluation(
     table: &dyn Table,
     day: &WorkspaceDay,

@@ -1,11 +1,12 @@
-//! Compares live releases with those that predict beside them, day after day, and tells when it is decided who is better: an event of the feed,
-//! once. The comparison is the one of `query challengers`, of the days since the release became live. Its bounds hold however often one
-//! looks, so it may be stopped at the first day on which they leave out zero.
+//! Compares live releases with others that predict beside them, day by day, and records the decision for the better one
+//! once, as an event of the activity feed. The comparison equals that of `query challengers` over the days since the
+//! release became live. Its bounds hold however often it is evaluated, so it may stop on the first day on which they
+//! exclude zero.
 //!
-//! A day is compared once, of what the evaluation covers that is stored of it, when it has been over for a day and nothing has come for a day: by
-//! then all that it was made of is closed. A day that still grows, or has no outcomes, is waited for until [`LONGEST_DAYS`] after its end. How all comparisons of the workspace
-//! stand after the day, and the events of the feed, are one transaction, under the condition that nobody else has compared the day. So what is decided
-//! is told once, whatever ends or begins again, and a rebuild does not ask again.
+//! A day is compared once, from its stored evaluation, when it and the last event of it are a day old: then all its
+//! events are closed. A day that still grows or has no outcomes is waited for until [`LONGEST_DAYS`] after its end. The
+//! state of all comparisons after the day and the events of the feed are one transaction, under the condition that no
+//! other process has compared the day. So each decision is recorded once, through all restarts and rebuilds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,43 +30,43 @@ use crate::{
     vintages::closed,
 };
 
-/// The most days of a workspace that are compared at once, each in one reading of its events or several.
+/// Maximum days of a workspace compared at once.
 const DAYS_AT_ONCE: usize = 4;
 
-/// For how long nothing must have come for a day, and for how long it must be over.
+/// Seconds since its end and since its last event after which a day is compared.
 const QUIET_SECONDS: i64 = DAY_SECONDS;
 
-/// How many days after its end a day is compared at the latest, of what has come by then.
+/// Days after its end at which a day is compared in any case, with the events present.
 pub const LONGEST_DAYS: i64 = 30;
 
-/// The most predictions and outcomes of a day that is compared; one with more counts for nothing.
+/// Maximum predictions and outcomes of a compared day; a larger day is left out.
 pub const MAX_ROWS: u64 = 8_000_000;
 
-/// How many rows the days may have together that are read for several pairs at once.
+/// Maximum rows of the days that are read for several pairs at once.
 const ROWS_AT_ONCE: u64 = 4_000_000;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What came of comparing.
+/// Result of the comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Days that were compared.
+    /// Number of compared days.
     pub days: u64,
-    /// Comparisons that were decided.
+    /// Number of decided comparisons.
     pub decided: u64,
 }
 
-/// Compares on the days of a workspace that are ready by `now`, at most so many that one call stays short. A workspace in which nothing is
-/// live takes two reads, and one whose next day is not over takes one.
+/// Compares the days of a workspace that are ready by `now`, up to a maximum for each call. Takes two reads when no
+/// release is live, and one when the next day is not over.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
     let closed = closed(table, now);
     let mut outcome = Outcome::default();
     let Some(mut stored) = Challenges::load(table, workspace).await? else {
         if catalog.live_now(workspace).await?.values().any(|live| !live.is_empty()) {
-            // From today on.
+            // The first compared day is today.
             let day = now.plus_seconds(-DAY_SECONDS).day();
             let first = Challenges { ver: 1, day, all: Vec::new() };
             unless_overtaken(table.put(first.to_item(workspace)?, Condition::Absent).await)?;
@@ -94,14 +95,14 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     Ok(outcome)
 }
 
-/// Whether a clock that was ahead has compared a day that is not over for long enough by the latest clock. Before all others stands the day that was the last
-/// one when it was begun.
+/// Returns whether a clock that was ahead has compared a day that is not over for long enough by the latest clock. The
+/// first version of the state names the day before the first compared one.
 fn is_early(stored: &Challenges, latest: Timestamp) -> bool {
     let first_ended = if stored.ver == 1 { 0 } else { QUIET_SECONDS };
     stored.day.start().plus_seconds(DAY_SECONDS + first_ended) > latest
 }
 
-/// How all stands after the last day that has been over for long enough: what was told stays so, and all else is compared again from its first day on.
+/// Keeps the recorded decisions, and begins all other comparisons again from their first day.
 async fn compared_again<'a>(
     stored: &Challenges,
     of: &impl Fn(Day) -> Judge<'a>,
@@ -130,7 +131,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// How all stands after the day; `None`, when it cannot be compared yet.
+    /// State of all comparisons after the day; `None`, when it cannot be compared yet.
     async fn day(&self, before: &Challenges) -> Result<Option<Challenges>> {
         let WorkspaceDay { workspace, day } = &self.day;
         let end = day.start().plus_seconds(DAY_SECONDS);
@@ -171,7 +172,7 @@ impl Judge<'_> {
         Ok(Some(after))
     }
 
-    /// What is stored of the day.
+    /// Reads the stored evaluation of the day.
     async fn evaluated(&self, at: At<'_>) -> Result<Option<(Head, Evaluation)>> {
         let Some((head, states)) = evaluated::load_plain(self.table, at).await? else { return Ok(None) };
         let evaluation = Evaluation::from_states(&states);
@@ -179,7 +180,7 @@ impl Judge<'_> {
         Ok(Some((head, evaluation)))
     }
 
-    /// Whether nothing more of the day is waited for: of what it has, all is evaluated and nothing is young; or it has been over for long.
+    /// Returns whether the day is complete: all its events are evaluated and none is young, or it ended long ago.
     async fn is_ready(&self, applied: &Applied, end: Timestamp) -> Result<bool> {
         if end.plus_seconds(LONGEST_DAYS * DAY_SECONDS) <= self.closed {
             return Ok(true);
@@ -190,7 +191,7 @@ impl Judge<'_> {
             for head in scan::heads_of_kind(self.table, &self.day.workspace, self.day.day, kind).await? {
                 *has = true;
                 let last = match scan::last_of(self.table, &head.log).await {
-                    // Nobody knows when that came; its dead letter says it.
+                    // The time of the append is unknown; a dead letter reports it.
                     Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
                     last => last?,
                 };
@@ -204,7 +205,7 @@ impl Judge<'_> {
         Ok(!has_predictions || has_outcomes)
     }
 
-    /// Adds the day to the comparisons that are not decided; whether its events could be read.
+    /// Adds the day to the undecided comparisons. Returns whether its events could be read.
     async fn add(
         &self,
         all: &mut [Challenge],
@@ -215,7 +216,7 @@ impl Judge<'_> {
         let wanted = all.iter().filter(|one| !one.is_told);
         let both = wanted.map(|one| [&one.challenger, &one.champion]);
         let both = both.filter(|pair| pair.iter().all(|release| met_any.contains_key(release)));
-        // Live in two environments it is compared once.
+        // A pair that is live in two environments is compared once.
         let pairs: BTreeSet<[String; 2]> = both.map(|pair| pair.map(Clone::clone)).collect();
         if pairs.is_empty() {
             return Ok(true);
@@ -240,7 +241,8 @@ impl Judge<'_> {
         Ok(true)
     }
 
-    /// What both of each pair predicted; `None`, when something cannot be read: then its evaluation has a dead letter.
+    /// Reads the common predictions of each pair; `None`, when a segment cannot be read: then the evaluation has a dead
+    /// letter.
     async fn met(
         &self,
         applied: &Applied,
@@ -249,7 +251,7 @@ impl Judge<'_> {
         pairs: &[[String; 2]],
     ) -> Result<Option<Vec<Vec<Meeting>>>> {
         match met(self.table, &self.day, applied, by, skipped, pairs).await {
-            // Its events are being deleted: the next round finds it gone.
+            // The events are being deleted: the next round finds the day gone.
             Err(error) if error.kind() == ErrorKind::Incomplete => {
                 match expired::load(self.table, &self.day.workspace, self.day.day).await? {
                     Some(_) => Ok(None),
@@ -260,7 +262,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Writes how all stands, and tells what is decided; how much that is. `None`, when somebody else has compared the day.
+    /// Writes the state and the decisions; returns their number, or `None` when another process has compared the day.
     async fn write(&self, after: &Challenges, now: Timestamp) -> Result<Option<u64>> {
         let WorkspaceDay { workspace, day } = &self.day;
         let (mut after, mut writes, mut texts) = (after.clone(), Vec::new(), Vec::new());
@@ -280,7 +282,7 @@ impl Judge<'_> {
     }
 }
 
-/// Begins to compare what meets a live release of its model, as far as there is room.
+/// Begins to compare the releases that predict beside a live release of their model, up to the maximum.
 fn begin(
     all: &mut Vec<Challenge>,
     live: &BTreeMap<String, LiveState>,

@@ -1,11 +1,11 @@
 //! Compaction: merges the small segments of days that are over into items that hold many ([`log::merged`]).
 //!
-//! docs/internals/retention.md has the argument why no reader and no writer notices. Here it is done in two steps. A merged item is put in the
-//! place of its last segment, under the condition that this is as it was read and that no key was erased meanwhile. The own items of the other
-//! segments are deleted later, when it has been known for [`QUIET`] that none of them is the head of its log; the last first, so
-//! that at each moment what is left begins where the merged item does.
+//! docs/internals/retention.md says why no reader and no writer notices. Two steps: a merged item replaces the item of
+//! its last segment, under the condition that this is unchanged and that no key was erased meanwhile. The items of its
+//! other segments are deleted later, when none of them has been the head of its log for [`QUIET`]; the last first, so
+//! that the remaining ones always begin where the merged item does.
 //!
-//! A day is looked at when it has some ages: outcomes come late. [`window`] merges days when an operator asks for it.
+//! A day is checked at several ages, since outcomes come late. [`window`] merges days at the request of an operator.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,44 +29,44 @@ use crate::lock;
 
 pub mod window;
 
-/// At which ages a day is looked at, in days since it began.
+/// Ages at which a day is checked, in days since it began.
 pub const AGES: [u32; 4] = [2, 9, 33, 129];
 
-/// How many items must become one: fewer are not worth the writes.
+/// Minimum number of items to merge: fewer are not worth the writes.
 const LEAST_ITEMS: usize = 8;
 
-/// The most rows of a segment that counts as small.
+/// Maximum rows of a small segment.
 const SMALL_ROWS: usize = MAX_SEGMENT_ROWS / 4;
 
-/// How many days of a workspace are looked at in one go; the next sweep goes on.
+/// Maximum days of a workspace checked in one call; the next sweep continues.
 const MAX_DAYS: usize = 16;
 
-/// How many items are deleted of a workspace in one go.
+/// Maximum items of a workspace deleted in one call.
 const MAX_DELETES: u64 = 2_000;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What was done in a workspace.
+/// Result of compacting a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Merged items that were written.
+    /// Number of merged items written.
     pub merged: u64,
-    /// Items of segments that were deleted, since merged items hold them.
+    /// Number of deleted items, whose segments merged items contain.
     pub deleted: u64,
-    /// Whether something is left to do today.
+    /// True if something is left to do today.
     pub is_left: bool,
 }
 
-/// What one process knows of what it merges.
+/// State of one process that compacts.
 #[derive(Debug, Default)]
 pub struct Compactor {
-    /// Since when it is known of merged items that none of their segments is the head, by log and last segment.
+    /// Instant since which no segment of a merged item is known to be the head, by log and last segment.
     seen: Mutex<BTreeMap<(LogId, u64), Instant>>,
-    /// The day on which nothing was left to do in workspaces.
+    /// Day on which a workspace had nothing left to do.
     settled: Mutex<BTreeMap<Id, Day>>,
 }
 
-/// An item of a log as it is stored.
+/// Stored item of a log.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     from: u64,
@@ -86,12 +86,12 @@ impl Stored {
     }
 }
 
-/// How much is stored.
+/// Amount of stored items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many items.
+    /// Number of items.
     pub items: u64,
-    /// Their bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -103,10 +103,10 @@ impl Held {
 }
 
 impl Compactor {
-    /// Merges what is due in a workspace when the clock says `now`, as much as is done in one go.
+    /// Merges what is due in a workspace at `now`, up to a maximum for each call.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`. It may be called again at any time, by several processes at once.
+    /// Errors of the table, and `Corrupt`. It may be called again at any time, by several processes at once.
     pub async fn compact(&self, table: &dyn Table, workspace: &Id, now: Timestamp) -> Result<Done> {
         let mut done = Done::default();
         if lock(&self.settled).get(workspace) == Some(&now.day()) {
@@ -119,9 +119,9 @@ impl Compactor {
         let mut compacted = Compacted::load(table, workspace).await?;
         let (mut days, mut from) = (BTreeMap::new(), None);
         for age in AGES.into_iter().rev() {
-            // What was looked at when it was older was that old as well.
+            // A day checked at a greater age had this age as well.
             let until = now.plus_seconds(-i64::from(age) * DAY_SECONDS).day();
-            // One that was looked at by a clock that was ahead is looked at again.
+            // A day checked by a clock that was ahead is checked again.
             from = from.max(compacted.until.get(&age).map(|known| until.min(*known)));
             let reached = self.of_age(table, (workspace, epoch), (from, until), &mut days, &mut done).await?;
             from = from.max(reached);
@@ -135,7 +135,7 @@ impl Compactor {
         Ok(done)
     }
 
-    /// Looks at the days after one, up to another; up to which all of them are done.
+    /// Checks the days after one, up to another; returns the day up to which all are done.
     async fn of_age(
         &self,
         table: &dyn Table,
@@ -176,7 +176,7 @@ impl Compactor {
         Ok(if is_whole { Some(until) } else { reached })
     }
 
-    /// Merges what can be of a day; whether nothing is left to do.
+    /// Merges the items of a day. Returns whether nothing is left to do.
     async fn day(
         &self,
         table: &dyn Table,
@@ -197,7 +197,7 @@ impl Compactor {
         Ok(is_done)
     }
 
-    /// Merges what can be of a log; whether nothing is left to do.
+    /// Merges the items of a log. Returns whether nothing is left to do.
     async fn log(
         &self,
         table: &dyn Table,
@@ -206,7 +206,7 @@ impl Compactor {
         done: &mut Done,
     ) -> Result<bool> {
         let stored = stored_items(table, log).await?;
-        // What was read is not the head, nor becomes it again.
+        // A segment that was read and is not the head will not become it.
         let (read_at, Some(head)) = (Instant::now(), stored.last().map(|head| head.last)) else {
             return Ok(true);
         };
@@ -231,7 +231,7 @@ impl Compactor {
         let mut is_done = true;
         for run in runs(&without_held(&stored, head), head) {
             let merged = merge(table, log, run, Some(epoch)).await?;
-            // Also where somebody else was quicker something is left to do.
+            // After a conflict with another process, something is left to do.
             is_done &= merged.lasts.is_empty() && !merged.is_overtaken;
             done.merged += merged.lasts.len() as u64;
             lock(&self.seen).extend(merged.lasts.into_iter().map(|last| ((log.clone(), last), read_at)));
@@ -240,7 +240,7 @@ impl Compactor {
     }
 }
 
-/// All items of a log, from its first on. How many a page has says nothing: engines end it by the bytes of whole items.
+/// Reads all items of a log. A short page is not the last: engines end pages by bytes.
 async fn stored_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
     let query = Query::table(key::segments_from(log, 0)).only(&["v", "n", FROM]).as_stored();
     let mut pages = Pages::of(table, query);
@@ -251,12 +251,12 @@ async fn stored_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
     Ok(stored)
 }
 
-/// The merged items of which some segment has an item before them still.
+/// Returns the merged items that still have an item of one of their segments before them.
 fn held_twice(stored: &[Stored]) -> impl Iterator<Item = &Stored> {
     stored.windows(2).filter(|pair| pair[0].last >= pair[1].from).map(|pair| &pair[1])
 }
 
-/// The items without those of segments that a merged item holds.
+/// Returns the items without those whose segments a merged item contains.
 fn without_held(stored: &[Stored], head: u64) -> Vec<Stored> {
     let is_held = |item: &Stored| {
         held_twice(stored).any(|by| by.last < head && by.from <= item.last && item.last < by.last)
@@ -264,7 +264,7 @@ fn without_held(stored: &[Stored], head: u64) -> Vec<Stored> {
     stored.iter().filter(|item| !is_held(item)).copied().collect()
 }
 
-/// Items that follow each other and can become one. The head is in none.
+/// Returns the runs of consecutive items that can be merged; the head is in none.
 fn runs(stored: &[Stored], head: u64) -> Vec<&[Stored]> {
     let mut runs = Vec::new();
     let (mut begin, mut segments, mut rows) = (0, 0, 0);
@@ -288,20 +288,20 @@ fn runs(stored: &[Stored], head: u64) -> Vec<&[Stored]> {
     runs
 }
 
-/// What became of items that can be merged.
+/// Result of merging items.
 #[derive(Debug, Default)]
 struct Merged {
-    /// The last segments of the merged items.
+    /// Last segment of each merged item.
     lasts: Vec<u64>,
-    /// Whether somebody else merges them, or a key is being erased.
+    /// True if another process merges them, or a key is being erased.
     is_overtaken: bool,
-    /// The items in whose places merged items stand, or would,
+    /// Amount of the replaced items.
     before: Held,
-    /// and these.
+    /// Amount of the merged items.
     after: Held,
 }
 
-/// Merges items of a log, in halves where they do not become one. Without an epoch nothing is written.
+/// Merges items of a log, by halves where they do not fit into one. Without an epoch it writes nothing.
 async fn merge(
     table: &dyn Table,
     log: &LogId,
@@ -342,7 +342,8 @@ async fn merge(
     Ok(done)
 }
 
-/// One item in the place of some, if it has at most so many bytes and fewer than they, and the condition under which it is written.
+/// Returns one item in place of some, and the condition to write it, if it has at most `most` bytes and fewer than
+/// they.
 fn merged_of(items: &[Item], most: usize) -> Option<(Item, Condition)> {
     let mut segments = Vec::new();
     for item in items {
@@ -357,7 +358,7 @@ fn merged_of(items: &[Item], most: usize) -> Option<(Item, Condition)> {
     (merged.size() <= most && merged.size() < bytes).then_some((merged, condition))
 }
 
-/// Deletes the items of segments that a merged item holds, the last first and one after the other.
+/// Deletes the items whose segments a merged item contains, the last first, one by one.
 async fn delete_held(table: &dyn Table, log: &LogId, by: Stored, done: &mut Done) -> Result<()> {
     let range = key::segments_between(log, by.from, by.last - 1);
     let query = Query::table(range).only(&["v"]).backward().as_stored();

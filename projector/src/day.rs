@@ -1,10 +1,9 @@
-//! What the log of a day folds to: its rollup and the parts of its breakdowns.
+//! Fold of the log of a day: its rollup and the parts of its breakdowns.
 //!
-//! Each part is an item of its own, with the segments that it covers: for every log the last segment
-//! that changed it. Parts are written before the rollup. So after a crash between the two a part is
-//! ahead of the rollup; the segments are folded again from where the rollup is, and a part takes only
-//! those after its own. A part that is not there covers nothing that the rollup does: parts are written
-//! before the rollup moves.
+//! Each part is an item of its own, with the segments that it covers: for every log the last segment that changed it.
+//! Parts are written before the rollup, so after a crash in between a part is ahead of it. The segments are then folded
+//! again from the rollup's position, and a part takes only those after its own. A missing part covers no segment of the
+//! rollup.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +22,16 @@ use table::{Item, KeyRange, Query, Table, query_all};
 
 use crate::{WorkspaceDay, events::Found};
 
-/// How many parts are read or written at once.
+/// Number of parts read or written at once.
 const PARTS_AT_ONCE: usize = 16;
 
 /// A part while segments are folded into it.
 #[derive(Clone, Debug)]
 pub(crate) struct PartFold {
     stored: Projected,
-    /// For every log the last segment that changed it.
+    /// Last segment of each log that changed it.
     pub(crate) applied: Applied,
-    /// What it folds to.
+    /// State of the part.
     pub(crate) part: Part,
 }
 
@@ -47,7 +46,7 @@ impl PartFold {
         Ok(Self { applied: stored.applied.clone(), stored, part })
     }
 
-    /// Its text as it was read.
+    /// State as it was read.
     pub(crate) fn stored_state(&self) -> &str {
         &self.stored.state
     }
@@ -56,28 +55,28 @@ impl PartFold {
 /// A day while segments are folded into it.
 #[derive(Debug)]
 pub(crate) struct DayFold<'a> {
-    /// Where the parts are read from; a day that is folded from nothing reads none.
+    /// Source of the parts; a day folded from nothing reads none.
     source: Option<Source<'a>>,
-    /// What it is folded to.
+    /// Kind of the fold.
     pub(crate) folding: Folding,
-    /// Whether any of the segments has features.
+    /// True if any of the segments has features.
     pub(crate) has_features: bool,
     /// The rollup.
     pub(crate) rollup: Rollup,
-    /// The parts that segments touched.
+    /// Parts that segments touched.
     pub(crate) parts: BTreeMap<Breakdown, PartFold>,
-    /// What its metrics say of runs, to be recorded before the rollup moves.
+    /// Metrics of runs, to be recorded before the rollup is written.
     pub(crate) runs: Noted,
-    /// How much was folded in.
+    /// Amount that was folded in.
     pub(crate) taken: Taken,
 }
 
-/// How much was folded into a day.
+/// Amount that was folded into a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Events, by kind.
+    /// Number of events, by kind.
     pub rows: BTreeMap<Kind, u64>,
-    /// Bytes of packed events that were unpacked.
+    /// Bytes of packed events unpacked.
     pub bytes: u64,
 }
 
@@ -89,7 +88,7 @@ impl Taken {
 }
 
 impl<'a> DayFold<'a> {
-    /// Goes on from what is stored.
+    /// Continues from the stored state.
     pub(crate) fn stored(
         table: &'a dyn Table,
         version: u32,
@@ -100,7 +99,7 @@ impl<'a> DayFold<'a> {
         Self { source: Some(source), rollup, ..Self::fresh(folding) }
     }
 
-    /// Begins with nothing.
+    /// Begins without any state.
     pub(crate) fn fresh(folding: Folding) -> Self {
         Self {
             source: None,
@@ -113,12 +112,12 @@ impl<'a> DayFold<'a> {
         }
     }
 
-    /// Whether what it folds is written, and not only compared with what is stored.
+    /// Returns whether the fold is written, and not only compared with the stored one.
     pub(crate) fn is_written(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Adds what segment `seq` of a log folds to.
+    /// Adds segment `seq` of a log, as folded into `delta`.
     pub(crate) async fn add(&mut self, log: &LogId, seq: u64, delta: &Delta) -> Result<()> {
         self.load(delta).await?;
         self.rollup.merge(&delta.rollup);
@@ -133,7 +132,7 @@ impl<'a> DayFold<'a> {
         Ok(())
     }
 
-    /// Reads the parts that a segment touches and none before did.
+    /// Reads the parts that this segment is the first to touch.
     async fn load(&mut self, delta: &Delta) -> Result<()> {
         let Some(source) = self.source else { return Ok(()) };
         let missing: Vec<Breakdown> =
@@ -145,11 +144,11 @@ impl<'a> DayFold<'a> {
         Ok(())
     }
 
-    /// Writes the parts that changed.
+    /// Writes the changed parts.
     ///
     /// # Errors
-    /// Those of the table; a conflict, when another projector wrote one since it was read. Some of the
-    /// parts may be written then.
+    /// Errors of the table; a conflict, when another projector has written one since it was read. Some of the parts may
+    /// be written then.
     pub(crate) async fn write_parts(&self) -> Result<()> {
         let Some(source) = self.source else { return Ok(()) };
         let mut changed = Vec::new();
@@ -167,7 +166,7 @@ impl<'a> DayFold<'a> {
     }
 }
 
-/// Where the parts of a day are.
+/// Place of the parts of a day.
 #[derive(Clone, Copy, Debug)]
 struct Source<'a> {
     table: &'a dyn Table,
@@ -189,7 +188,7 @@ impl Source<'_> {
     }
 }
 
-/// Where the parts of a day stand.
+/// Range of the keys of the parts of a day.
 pub(crate) fn parts_of(folding: Folding, version: u32, day: &WorkspaceDay) -> KeyRange {
     let range = match folding {
         Folding::Rollup => key::projections,
@@ -198,10 +197,10 @@ pub(crate) fn parts_of(folding: Folding, version: u32, day: &WorkspaceDay) -> Ke
     range(&day.workspace, version, day.day, day.day)
 }
 
-/// All parts of a day that are stored.
+/// Reads all stored parts of a day.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn stored_parts(
     table: &dyn Table,
     version: u32,

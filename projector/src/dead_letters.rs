@@ -1,12 +1,11 @@
 //! Dead letters: segments that a projection refused, and why.
 //!
-//! A segment that cannot be read stops its own log: everything before it and everything beside it
-//! is folded. Its dead letter says so until an operator either tries again ([`crate::retry`]) or leaves the
-//! segment out ([`skip`]), which moves `applied` past it in the same write. What cannot be written though all
-//! of its segments can be read has a letter of its own ([`crate::unwritten`]).
+//! An unreadable segment stops its own log only. Its dead letter stays until an operator tries again ([`crate::retry`])
+//! or skips the segment ([`skip`]), which moves `applied` past it in the same write. A projection that cannot be
+//! written although its segments are readable has a letter of its own ([`crate::unwritten`]).
 //!
-//! A version that is being built has letters of its own: a segment may have been damaged after the active version
-//! folded it, and then it stands in the way of the rebuild alone. Operators are shown the letters of both.
+//! A version being built has its own letters: a segment damaged after the active version folded it stops only the
+//! rebuild. Operators see the letters of both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,26 +28,25 @@ use crate::{
     letter::{self, Why, shortened},
 };
 
-/// The attribute by which two operators cannot overrule each other.
+/// Attribute by which the decisions of two operators do not overwrite each other.
 pub(crate) const STATE: &str = log::skipped::STATE;
 
-/// What refused a segment. When an operator skips the segment, it is left out of that and of all before it in this
-/// order.
+/// Projection that refused a segment. A skipped segment is left out of it and of all before it in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refused {
-    /// The breakdown by feature, which reads the columns of features. Only the breakdown stands still.
+    /// Breakdown by feature, which reads the columns of features. Only the breakdown stops.
     Features,
-    /// The evaluation, which reads other columns. Only the day's evaluation stands still.
+    /// Evaluation, which reads other columns. Only the day's evaluation stops.
     Evaluation,
-    /// The fold of the rollup. Its log is not folded any further.
+    /// Fold of the rollup. Its log is not folded any further.
     Rollup,
 }
 
 impl Refused {
-    /// All of them.
+    /// All projections.
     pub const ALL: &'static [Self] = &[Self::Features, Self::Evaluation, Self::Rollup];
 
-    /// Its name, as stored and printed.
+    /// Name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Features => log::skipped::BY_FEATURES,
@@ -57,7 +55,7 @@ impl Refused {
         }
     }
 
-    /// Whether a segment that was skipped when `self` refused it is left out of `other` as well.
+    /// Returns whether a segment skipped for `self` is left out of `other` as well.
     pub(crate) fn reaches(self, other: Self) -> bool {
         self >= other
     }
@@ -66,30 +64,30 @@ impl Refused {
 /// A segment that cannot be decoded or folded. Its log is folded up to the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The log.
+    /// Log of the segment.
     pub log: LogId,
-    /// The segment.
+    /// Sequence of the segment.
     pub seq: u64,
-    /// What is wrong with it.
+    /// Reason of the refusal.
     pub reason: String,
 }
 
 /// A segment that a projection refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The version of the projections.
+    /// Version of the projections.
     pub version: u32,
-    /// The log of the segment.
+    /// Log of the segment.
     pub log: LogId,
-    /// Its number.
+    /// Sequence of the segment.
     pub seq: u64,
-    /// What refused it.
+    /// Projection that refused it.
     pub refused: Refused,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: String,
-    /// When it was found, by the clock of the process that found it.
+    /// Time of the refusal, by the clock of the process that found it.
     pub at: Timestamp,
-    /// What is being done about it.
+    /// State of the letter.
     pub state: LetterState,
 }
 
@@ -100,7 +98,7 @@ impl fmt::Display for DeadLetter {
 }
 
 impl DeadLetter {
-    /// What stopped `refused` of a version.
+    /// Creates the letter of a segment that stopped a projection of a version.
     pub fn new(version: u32, stopped: Stopped, refused: Refused, at: Timestamp) -> Self {
         let reason = shortened(&stopped.reason);
         Self { version, log: stopped.log, seq: stopped.seq, refused, reason, at, state: LetterState::Stopped }
@@ -133,15 +131,15 @@ impl DeadLetter {
         })
     }
 
-    /// The name by which a command line knows its segment: `2013-06-01/p/00/42`.
+    /// Name of its segment on a command line: `2013-06-01/p/00/42`.
     pub fn segment(&self) -> String {
         format!("{}/{}/{}", self.log.day, self.log.name(), self.seq)
     }
 
-    /// Deletes it, unless it was skipped or speaks of another refusal by now.
+    /// Deletes it, unless it was skipped or is about another refusal by now.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn delete(&self, table: &dyn Table) -> Result<()> {
         let key = key::dead_letter(&self.log, self.version, self.seq);
         let same = Condition::All(vec![
@@ -151,40 +149,40 @@ impl DeadLetter {
         unless_overtaken(table.delete(&key, same).await).map(|_| ())
     }
 
-    /// Its day.
+    /// Day of the segment.
     pub(crate) fn day(&self) -> WorkspaceDay {
         WorkspaceDay { workspace: self.log.workspace.clone(), day: self.log.day }
     }
 }
 
-/// Segments that an operator left out of a projection, by the name of their log and their number.
+/// Segments that an operator left out of a projection: the names of their logs and their sequences.
 pub(crate) type Skipped = BTreeSet<(String, u64)>;
 
-/// Whether a segment is among them.
+/// Returns whether a segment is skipped.
 pub(crate) fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
     !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }
 
-/// Those of some segments that are in a prefix.
+/// Returns the segments that are in a prefix.
 pub(crate) fn within(segments: &Skipped, applied: &Applied) -> Skipped {
     let is_of = |(log, seq): &&(String, u64)| applied.get(log).is_some_and(|last| seq <= last);
     segments.iter().filter(is_of).cloned().collect()
 }
 
-/// The segments that a fold leaves out.
+/// Segments that a fold leaves out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
-    /// Those that it leaves out whatever they hold.
+    /// Segments left out in any case.
     pub(crate) always: Skipped,
-    /// Those that it leaves out if it cannot fold them.
+    /// Segments left out if they cannot be folded.
     pub(crate) unreadable: Skipped,
 }
 
 impl LeftOut {
-    /// The segments that a fold of a day leaves out, be it that of the rollup or that of the breakdown by feature.
+    /// Reads the segments that the fold of a day's rollup, or of its breakdown by feature, leaves out.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub(crate) async fn of(
         table: &dyn Table,
         version: u32,
@@ -194,7 +192,8 @@ impl LeftOut {
         let skipped = async |refused| skipped(table, version, day, refused).await;
         Ok(match folding {
             Folding::Rollup => Self { always: skipped(&[Refused::Rollup]).await?, ..Self::default() },
-            // A segment that the evaluation refused may have been sketched before it was skipped: it stays counted.
+            // A segment that the evaluation refused may have been sketched before it was skipped: then it stays
+            // counted.
             Folding::Features => Self {
                 always: skipped(&[Refused::Rollup, Refused::Features]).await?,
                 unreadable: skipped(&[Refused::Evaluation]).await?,
@@ -202,17 +201,17 @@ impl LeftOut {
         })
     }
 
-    /// Whether a segment that cannot be folded is left out.
+    /// Returns whether a segment is left out if it cannot be folded.
     pub(crate) fn is_unreadable(&self, log: &LogId, seq: u64) -> bool {
         is_skipped(&self.always, log, seq) || is_skipped(&self.unreadable, log, seq)
     }
 }
 
-/// Records a dead letter, unless the segment has one; whether it was new. A segment has one letter: that of the
-/// refusal whose skip leaves the segment out of more takes the place of another one.
+/// Records a dead letter; returns whether it was new. A segment has one letter: the refusal whose skip leaves the
+/// segment out of more replaces another.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
     let item = letter.to_item();
     if letter::record(table, item.clone()).await? {
@@ -227,10 +226,10 @@ pub async fn record(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
     }
 }
 
-/// Deletes the letters of a day that say that `refused` stops, where it covers their segments by now.
+/// Deletes the letters of `refused` on a day whose segments are covered by now.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn clear(
     table: &dyn Table,
     version: u32,
@@ -248,11 +247,11 @@ pub(crate) async fn clear(
     Ok(())
 }
 
-/// Those of some letters that still hold; all else of them is deleted. Once its log is folded past a segment, nothing stops
-/// there any more: its bytes were put back, and a sweep or a rebuild has folded it.
+/// Returns the letters that still hold, and deletes the rest. Once its log is folded past a segment, its letter is
+/// settled: the bytes were restored, and a sweep or a rebuild has folded it.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn unsettled(table: &dyn Table, letters: Vec<DeadLetter>) -> Result<Vec<DeadLetter>> {
     let mut left = Vec::with_capacity(letters.len());
     for letter in letters {
@@ -264,33 +263,33 @@ pub(crate) async fn unsettled(table: &dyn Table, letters: Vec<DeadLetter>) -> Re
     Ok(left)
 }
 
-/// Whether a letter says that a log stops before its segment, though it is folded past it.
+/// Returns whether the log of a letter is folded past its segment.
 async fn is_folded(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
     if letter.refused != Refused::Rollup || letter.state != LetterState::Stopped {
         return Ok(false);
     }
     let rollup = table.get(&key::rollup(&letter.log.workspace, letter.version, letter.log.day)).await?;
-    // Of one that cannot be read it is not known.
+    // The coverage of an unreadable rollup is unknown.
     let applied = rollup.and_then(|item| Projected::applied_of(&item).ok()).unwrap_or_default();
     Ok(applied.get(&letter.log.name()).is_some_and(|seq| *seq >= letter.seq))
 }
 
-/// All dead letters of a version.
+/// Lists all dead letters of a version.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
     list_within(table, key::dead_letters(workspace, version)).await
 }
 
-/// All dead letters of segments in a range.
+/// Lists all dead letters of segments in a range.
 async fn list_within(table: &dyn Table, range: KeyRange) -> Result<Vec<DeadLetter>> {
     let items = query_all(table, Query::table(range)).await?;
     let of_segments = items.iter().filter(|item| key::parse_unwritten(&item.key).is_none());
     of_segments.map(DeadLetter::from_item).collect()
 }
 
-/// The segments of a day that were left out of what any of `refused` refused.
+/// Reads the segments of a day that were skipped for any of `refused`.
 pub(crate) async fn skipped(
     table: &dyn Table,
     version: u32,
@@ -311,11 +310,11 @@ pub(crate) async fn find_version(
     table.get(&key::dead_letter(log, version, seq)).await?.as_ref().map(DeadLetter::from_item).transpose()
 }
 
-/// Leaves a segment out: of the rollup `applied` moves past it in the same write as its dead letter's state. The
-/// evaluation and the breakdown by feature come past it when they are made the next time.
+/// Skips a segment: for the rollup, `applied` moves past it in the same write as the state of its letter. The
+/// evaluation and the breakdown by feature pass it when they are next made.
 ///
 /// # Errors
-/// `Conflict`, when it was left out already, or what refused it does not stand still before it.
+/// `Conflict`, when it was skipped already, or the projection does not stop at it.
 pub async fn skip(table: &dyn Table, letter: &DeadLetter) -> Result<()> {
     if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!("{letter} was skipped already")));

@@ -1,7 +1,7 @@
-//! Posts transitions and digests to the webhooks of workspaces. A delivery is an item that is written together with the transition or
-//! the digest. A worker that tries it claims it first, by a write under the condition that no other worker did, which puts the
-//! next try off until this one is over. So each is posted at least once, however often a worker dies, and each time under one id,
-//! by which the receiver recognizes it.
+//! Posts transitions and digests to the webhooks of workspaces. A delivery is an item written together with its
+//! transition or digest. Before each try a worker claims it, by a write conditional on its version, which postpones the
+//! next try until this one is over. So each is posted at least once, however often a worker dies, and always under one
+//! id, by which the receiver recognizes repetitions.
 //!
 //! Deliveries due at one receiver are posted one after the other, in parallel to other receivers. A receiver that does not answer
 //! is tried once for all its due deliveries.
@@ -152,7 +152,7 @@ impl Round<'_> {
         let path = match self.catalog.workspace(&workspace.to_string()).await {
             Ok(found) => found.path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // The workspace is gone, and with it everyone who could see them.
+                // The workspace is gone, so its deliveries have no reader.
                 for key in keys {
                     self.table.delete(key, Condition::None).await?;
                 }

@@ -1,6 +1,6 @@
-//! Writes digests: happenings of a workspace in its last days, for the webhooks that want them at a time of each day. All pages of a
-//! digest are deliveries ([`crate::deliver`]) of one transaction, under the condition that there is none of its webhook and day yet.
-//! So there is one a day, through all crashes and restarts, and each try posts the same.
+//! Writes digests: the activity of a workspace in its last days, for webhooks that want it at a time of each day. All
+//! pages of a digest are deliveries ([`crate::deliver`]) of one transaction, under the condition that its webhook has
+//! none for the day yet. So there is one a day, through all crashes and restarts, and each try posts the same.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,11 +1,10 @@
-//! Takes back decisions that a clock that was ahead has made about instants that have not come, so that they are made again when
-//! they have.
+//! Takes back decisions made by a clock that was ahead about instants that had not come; they are made again in time.
 //!
 //! Each final decision names its instant: a vintage is of an age of its day, an outcome has waited for a time, a digest is of a day
 //! that was over. None is made before that instant is closed by the clock of the deciding process. So if the instant lies ahead
 //! of the worker's clock and of the engine's, the deciding clock was ahead, by 30 s or more. That is detected by positions: at
 //! the instant up to which vintages are made ([`crate::vintages`]), which each sweep moves, and at the last day that alert rules
-//! judged or comparisons took, each of which begins again there. A worker that sees its clock set back sweeps at once; a rebuild
+//! evaluated or comparisons took, each of which begins again there. A worker that sees its clock set back sweeps at once; a rebuild
 //! checks all days.
 //!
 //! Deletions cannot be taken back. So nothing is deleted by a clock alone: that goes by the time that the table has counted
@@ -128,7 +127,7 @@ impl Early<'_> {
             }
             let left_out = &left_out | skipped;
             let arrived = arrivals(self.table, day, kinds, &left_out).await?;
-            // With a missing segment it cannot be known.
+            // A missing segment leaves it undecided.
             if arrived.is_some() && !is_of_then(day.day, age, arrived, (&applied, &left_out)) {
                 return Ok(Some(hours));
             }

@@ -1,16 +1,18 @@
-//! Carries out erasures ([`catalog::Erasure`]): takes keys out of a workspace, so that nothing has them any more.
+//! Carries out erasures ([`catalog::Erasure`]): replaces keys by pseudonyms in all that is stored.
 //!
-//! An erasure goes from phase to phase, each of which is written down under the condition that nobody else was quicker. So it may be broken
-//! off anywhere and carried out further by anybody:
-//! 1. *Waiting*: no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
-//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys (`segments::look`). Now the lanes are known, and
-//!    pseudonyms are drawn.
-//! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`segments::rewrite`). A transaction holds segments and how far the
-//!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::ErasureEpoch`]).
-//! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
-//!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Rollups at
-//!    ages of their days are made again, and where values went as well, evaluations at ages (`vintage.rs`).
-//! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
+//! An erasure moves from phase to phase. Each is written under the condition that no other process was quicker, so any
+//! process can continue an interrupted erasure:
+//! 1. *Waiting*: until no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
+//! 2. *Looking*: all segments are read, and the days that have one of the keys are recorded (`segments::look`). Then
+//!    the lanes are known, and pseudonyms are drawn.
+//! 3. *Rewriting*: the segments of these days and items of reviews are rewritten (`segments::rewrite`). A transaction
+//!    contains segments and the progress, so each segment is rewritten once. Meanwhile no final decision is made from
+//!    events of the workspace ([`log::erased::ErasureEpoch`]).
+//! 4. *Folding*: these days are folded into the next version of the projections ([`mod@crate::rebuild`]), and the
+//!    projections of all other days copied (`untouched.rs`). So the new version contains neither the keys nor their
+//!    tags and features; the old one is deleted. Rollups at ages of their days are made again, and, if values were
+//!    erased, evaluations at ages (`vintage.rs`).
+//! 5. *Clearing*: the erasure itself drops the keys, and the engine reclaims deleted data.
 
 mod segments;
 mod vintage;
@@ -28,38 +30,39 @@ use crate::{
     shared::Shared,
 };
 
-/// How often somebody who carries out an erasure shows that.
+/// Time between two heartbeats of the process that carries out an erasure.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// How long to wait before the engine is asked again to forget what was deleted: at first, at most and in all. Each time
+/// Time to wait before the engine is asked again to reclaim deleted data: at first, at most and in all. Each request
 /// delays writes a little.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// How an erasure is carried out.
+/// Pace and clock of an erasure.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// How long to wait until no service stores events of the keys; less than [`ERASURE_WAIT_SECONDS`] is right only where nothing is appended.
+    /// Time to wait until no service stores events of the keys; less than [`ERASURE_WAIT_SECONDS`] is correct only
+    /// where nothing is appended.
     pub wait: Duration,
-    /// The share of the time in which it folds, above 0 and at most 1.
+    /// Share of the time in which it folds, above 0 and at most 1.
     pub share: f64,
-    /// Tells the time.
+    /// Clock for its times.
     pub clock: Clock,
 }
 
 impl Pace {
-    /// The usual one.
+    /// Creates the default pace.
     pub fn new(clock: Clock) -> Self {
         Self { wait: Duration::from_secs(ERASURE_WAIT_SECONDS), share: 1.0, clock }
     }
 }
 
-/// Carries out an erasure, or goes on with it, to its end; `tell` gets it after each step.
+/// Carries out an erasure to its end, or continues it; `tell` gets it after each step.
 ///
 /// # Errors
-/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`fn@rebuild::rebuild`]); those of the table. It may be
-/// called again at any time.
+/// `NotFound`, when no erasure has this id; `Corrupt`, when the events cannot be folded again
+/// ([`fn@rebuild::rebuild`]); errors of the table. It may be called again at any time.
 pub async fn carry_out(
     table: &Arc<dyn Table>,
     (workspace, id): (&Id, &Id),
@@ -72,7 +75,7 @@ pub async fn carry_out(
     let mut before = None;
     loop {
         let erasure = catalog.erasure(workspace, id).await?;
-        // Who is overtaken again and again gives up; who moves on does not.
+        // Gives up when other processes win repeatedly without progress.
         if before.replace(erasure.ver) == Some(erasure.ver) {
             tries.next().await?;
         } else {
@@ -96,13 +99,13 @@ struct Carrying<'a> {
 }
 
 impl Carrying<'_> {
-    /// Does some work, and shows meanwhile that the erasure is worked on.
+    /// Does some work, and writes heartbeats of the erasure meanwhile.
     async fn beating<T>(&self, erasure: &Erasure, work: impl Future<Output = Result<T>>) -> Result<T> {
         let beats = async {
             let mut beats = interval(BEAT_EVERY);
             loop {
                 beats.tick().await;
-                // Who does not see it begins the same work, which is wasted and does no harm.
+                // Without a heartbeat another process may repeat the work, which is wasteful and harmless.
                 if let Err(error) = self.catalog.touch_erasure(erasure).await {
                     tracing::debug!(workspace = %erasure.workspace, %error, "an erasure cannot show that it is worked on");
                 }
@@ -115,7 +118,7 @@ impl Carrying<'_> {
         }
     }
 
-    /// One step of an erasure. When somebody else was quicker, that is all.
+    /// Makes one step of an erasure. It does nothing when another process was quicker.
     async fn step(&self, mut erasure: Erasure) -> Result<()> {
         match erasure.phase {
             ErasurePhase::Waiting => {
@@ -136,7 +139,7 @@ impl Carrying<'_> {
     }
 
     async fn rewrite(&self, mut erasure: Erasure) -> Result<()> {
-        // Unmatched outcomes first, then what they may judge.
+        // Unmatched outcomes first, then the predictions that they may label.
         let next = erasure.left.iter().max_by_key(|left| (left.is_unmatched, left.day)).copied();
         if let Some(left) = next {
             return Box::pin(segments::rewrite(self.table, self.catalog, &mut erasure, left)).await;
@@ -145,7 +148,7 @@ impl Carrying<'_> {
             self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys, erasure.with_values).await?;
         erasure.phase = ErasurePhase::Folding;
         if erasure.rows > 0 {
-            // What is being built may have been folded of events with their keys.
+            // The version being built may have been folded from events with the keys.
             let active = active::load(self.table, &erasure.workspace).await?;
             erasure.version = Some(active.version.max(active.building.unwrap_or(0)) + 1);
         }
@@ -184,7 +187,7 @@ impl Carrying<'_> {
     }
 }
 
-/// Asks the engine to forget what was deleted, and again while others still read it, ever more rarely.
+/// Asks the engine to reclaim deleted data, and again, at growing intervals, while other readers use it.
 async fn patiently<F: Future<Output = Result<()>>>(mut forget: impl FnMut() -> F) -> Result<()> {
     let (mut waited, mut pause) = (Duration::ZERO, RETRY_AFTER);
     loop {
@@ -267,7 +270,7 @@ impl Shared {
     }
 }
 
-/// Whether an error says that a segment itself cannot be read, and not that the table cannot be asked.
+/// Returns whether an error is about an unreadable segment, and not about an unavailable table.
 fn is_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Corrupt
 }

@@ -1,4 +1,4 @@
-//! Evaluates a day: joins its predictions with its outcomes and writes how good they were.
+//! Evaluates a day: joins its predictions with its outcomes and writes their metrics.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,14 +26,14 @@ use crate::{
     dead_letters::{self, Refused, Skipped, Stopped},
 };
 
-/// What is skipped of an evaluation.
+/// Refusals whose skipped segments an evaluation leaves out.
 pub(crate) const SKIPPED: &[Refused] = &[Refused::Rollup, Refused::Evaluation];
 
-/// Predictions and outcomes that are held unpacked at a time. A day with more is read partition by partition: it takes
-/// no more memory, but is unpacked once for each partition.
+/// Maximum predictions and outcomes unpacked at a time. A larger day is read partition by partition: it takes no more
+/// memory, but is unpacked once for each partition.
 const ROWS_AT_ONCE: usize = 2_000_000;
 
-/// The part of what a rollup covers that an evaluation depends on: predictions and outcomes.
+/// Part of a rollup's coverage that an evaluation depends on: predictions and outcomes.
 pub(crate) fn judged(applied: &Applied) -> Applied {
     let judged = |log: &str| {
         [Kind::Predictions, Kind::Outcomes].iter().any(|kind| log.split('/').next() == Some(kind.letter()))
@@ -41,7 +41,7 @@ pub(crate) fn judged(applied: &Applied) -> Applied {
     applied.iter().filter(|(log, _)| judged(log)).map(|(log, seq)| (log.clone(), *seq)).collect()
 }
 
-/// What an evaluation of a day is to cover: of its logs what the rollup covers, and the definitions.
+/// Coverage that an evaluation of a day should have: of the logs that of the rollup, and the definitions.
 pub(crate) fn wanted(day: &WorkspaceDay, rollup: &Applied, definitions: &Definitions) -> Applied {
     match judged(rollup) {
         logs if logs.is_empty() => logs,
@@ -49,31 +49,30 @@ pub(crate) fn wanted(day: &WorkspaceDay, rollup: &Applied, definitions: &Definit
     }
 }
 
-/// Whether what covers `applied` covers `wanted`.
+/// Returns whether the coverage `applied` includes `wanted`.
 pub(crate) fn covers(applied: &Applied, wanted: &Applied) -> bool {
     wanted.iter().all(|(log, seq)| applied.get(log).is_some_and(|known| known >= seq))
 }
 
-/// What evaluating a day took, or sketching its features.
+/// Effort of an evaluation or of a sketch of features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Rows that were joined.
+    /// Number of joined rows.
     pub rows: u64,
-    /// How often somebody else wrote in between.
+    /// Number of repetitions, because another worker wrote in between.
     pub retries: u64,
-    /// Segments that cannot be read. No evaluation was stored then, and the features only of what stands before them.
+    /// Segments that cannot be read. Then no evaluation was stored, and the features only of the segments before them.
     pub stopped: Vec<Stopped>,
 }
 
-/// Evaluates a day up to `applied` and stores it, unless what is stored covers it already. The definitions are read
-/// after `applied`, so no release that is named there is missing; the evaluation says up to which it knew them.
+/// Evaluates a day up to `applied` and stores the result, unless the stored one covers it. The definitions are read
+/// after `applied`, so they include all of its releases; the evaluation states the release events that they cover.
 ///
-/// Its events may be deleted while they are read. Then the read is one of fewer segments than there must be,
-/// which is an error, or the write is refused, which demands that the day is not marked: so the
-/// evaluation that was made of all of them stays.
+/// Its events may be deleted meanwhile. Then the read fails for missing segments, or the write fails on the condition
+/// that the day is not marked. The evaluation that was made of all events stays.
 ///
 /// # Errors
-/// Those of the table, `Incomplete` when segments are lost, `Unavailable` while keys are being erased, and `Corrupt`.
+/// Errors of the table, `Incomplete` when segments are lost, `Unavailable` while keys are being erased, and `Corrupt`.
 pub async fn evaluate(
     table: &dyn Table,
     version: u32,
@@ -94,15 +93,14 @@ pub async fn evaluate(
         // Before any event is read.
         let epoch = ErasureEpoch::free(table, &day.workspace).await?;
         let stored = evaluated::head(table, at).await?;
-        // Read after what is stored, so it knows at least what that knew.
+        // Read after the stored evaluation, so they cover at least its definitions.
         let definitions = Definitions::load(table, &day.workspace).await?;
         let mut wanted = wanted(day, applied, &definitions);
-        // Of a day whose events are gone, the evaluation that was made of all of them stays, by the
-        // definitions that it says.
+        // A day whose events are gone keeps the evaluation made of all of them.
         if covers(&stored.applied, &wanted) || is_gone().await? {
             return Ok(effort);
         }
-        // Nothing that is stored is taken back.
+        // Coverage never shrinks.
         for (log, seq) in &stored.applied {
             let wanted = wanted.entry(log.clone()).or_default();
             *wanted = (*wanted).max(*seq);
@@ -135,8 +133,8 @@ pub async fn evaluate(
     }
 }
 
-/// What is stored of an evaluation, if that need not be made again to cover `wanted`: the day has not grown, and
-/// no release that it names is defined otherwise by now.
+/// Returns the stored evaluation, if it need not be repeated to cover `wanted`: the day has not grown, and no
+/// definition of its releases has changed.
 async fn unchanged(
     table: &dyn Table,
     at: At<'_>,
@@ -157,8 +155,8 @@ async fn unchanged(
     Ok((!is_redefined).then_some(states))
 }
 
-/// Evaluates the prefix `applied` of a day's logs, without the segments that are `skipped`; or says
-/// which segment it cannot read. Also says how many rows it joined.
+/// Evaluates the prefix `applied` of a day's logs, without the segments that are `skipped`. Returns the evaluation with
+/// the number of joined rows, or the segment that cannot be read.
 pub(crate) async fn compute(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -169,7 +167,7 @@ pub(crate) async fn compute(
     compute_in_partitions(table, day, applied, by, skipped, ROWS_AT_ONCE).await
 }
 
-/// See [`compute`]; of a day of more than `at_once` rows it reads one partition after the other.
+/// Evaluates as [`compute`] does; a day of more than `at_once` rows one partition after the other.
 pub(crate) async fn compute_in_partitions(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -182,8 +180,8 @@ pub(crate) async fn compute_in_partitions(
     unless_stopped(day, evaluate_day(&prefix, Evaluator::new(by.clone())).await)
 }
 
-/// What both releases of each pair predicted of the prefix `applied` of a day's logs, prediction by prediction; or which segment cannot
-/// be read.
+/// Returns the common predictions of each pair of releases in the prefix `applied` of a day's logs, or the segment that
+/// cannot be read.
 pub(crate) async fn met(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -193,7 +191,7 @@ pub(crate) async fn met(
     pairs: &[[String; 2]],
 ) -> Result<Result<Vec<Vec<Meeting>>, Stopped>> {
     let prefix = Prefix::new(table, day, applied, skipped, ROWS_AT_ONCE);
-    // Nothing is to be said of any of them alone.
+    // No release needs metrics of its own.
     let only = pairs.iter().flatten().map(|release| (release.clone(), false)).collect();
     let grouping = Grouping { only: Some(only), ..Grouping::default() };
     let evaluator = Evaluator::new(by.clone()).grouped(Arc::new(grouping)).between(pairs);
@@ -218,13 +216,13 @@ fn unless_stopped<T>(
     }
 }
 
-/// The segments of a day that are left out.
+/// Returns the segments of a day that are left out.
 pub(crate) fn segments_of(day: &WorkspaceDay, skipped: &Skipped) -> Arc<Segments> {
     let log = |name: &String| scan::log_named(&day.workspace, day.day, name);
     Arc::new(skipped.iter().filter_map(|(name, seq)| Some((log(name)?, *seq))).collect())
 }
 
-/// A prefix of the logs of a day. A segment of it that cannot be read stops its evaluation.
+/// Prefix of the logs of a day. An unreadable segment in it stops the evaluation.
 struct Prefix<'a> {
     table: &'a dyn Table,
     day: &'a WorkspaceDay,
@@ -254,7 +252,7 @@ impl Reading for Prefix<'_> {
     }
 
     fn walk(&self, kind: Kind, _: Option<&Heads>) -> Result<Walk> {
-        // A prefix is the same each time.
+        // A prefix is the same at each read.
         let (until, left_out) = (Until::Heads(self.heads.clone()), Arc::clone(&self.left_out));
         Ok(Walk::new(&self.day.workspace, self.day.day, kind, until, left_out))
     }
@@ -297,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a segment of some rows; `column` makes each of the columns.
+    /// Appends a segment with some rows; `column` makes each column.
     async fn append(table: &dyn Table, day: &WorkspaceDay, kind: Kind, seq: u64, columns: Vec<Column>) {
         let log = LogId { workspace: day.workspace.clone(), day: day.day, kind, lane: 0 };
         let columns = Columns { rows: columns[0].values.len(), columns };
@@ -315,7 +313,7 @@ mod tests {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
             day: "2013-06-01".parse().unwrap(),
         };
-        // Every fourth row has the same key, so that some partitions cannot be as small as asked for.
+        // Every fourth row has the same key, so some partitions are larger than intended.
         let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{n}") };
         let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
             let texts: Vec<String> = (seq * ROWS..(seq + 1) * ROWS).map(text).collect();

@@ -21,7 +21,7 @@ pub(crate) struct Events<'a> {
     handed: Option<(&'a SegmentCache, u64)>,
 }
 
-/// Segment to fold.
+/// Segment to fold, from the table or the cache.
 pub(crate) enum Found {
     /// Read from the table.
     Stored(Box<Segment>),

@@ -1,4 +1,4 @@
-//! Executor: folds dirty days, evaluates them and sketches their features, several side by side.
+//! Executor: folds changed days, evaluates them and sketches their features, several side by side.
 
 use std::sync::Arc;
 

@@ -1,17 +1,16 @@
-//! Deletes the events of days that have expired ([`catalog::Retention`]), by the time that the table
-//! has counted ([`log::counted`]) and by the worker's clock: by the earlier of both.
+//! Deletes the events of expired days ([`catalog::Retention`]), by the earlier one of the time that the table has
+//! counted ([`log::counted`]) and the worker's clock.
 //!
-//! What had expired by the counted time when retention was set goes at once, after the grace; from then on
-//! the days go as that time moves. It only grows, so who has read it a while ago deletes later, never too early.
+//! Days that had expired by the counted time when retention was set are deleted after the grace time; later days as the
+//! counted time grows. It only grows, so an outdated reading deletes later, never too early.
 //!
-//! A day is deleted only when its projections cover all of it, so that nothing is lost from them. In
-//! one transaction it is marked ([`log::expired`]), the setting is still what it was, and so is the
-//! active version of the projections. Only then its segments are deleted, in any number of tries.
+//! A day is deleted only when its projections cover all of it. One transaction marks it ([`log::expired`]), on the
+//! condition that the setting and the active version of the projections are unchanged. Only then its segments are
+//! deleted, in any number of tries.
 //!
-//! Who evaluates meanwhile, in whatever version, is refused by the mark, which is demanded to be absent in
-//! the write of the evaluation, and by a read that finds fewer segments than there must be. Who folds
-//! meanwhile writes the fold of what it found, up to a hole, under the version of the rollup that it
-//! read; what a version lacks that way it is given by `carry`, which counts that version up.
+//! A concurrent evaluation, in any version, is refused: its write demands that the mark is absent, and its read fails
+//! for missing segments. A concurrent fold writes the rollup up to a hole, under the version that it read; `carry`
+//! replaces it and increments that version.
 
 use std::collections::BTreeMap;
 
@@ -34,28 +33,28 @@ use crate::{
     features, vintages,
 };
 
-/// How many days of a workspace are deleted at most in one go; the next sweep goes on.
+/// Maximum days of a workspace deleted in one call; the next sweep continues.
 const MAX_DAYS: usize = 400;
 
-/// How many segments are deleted at once.
+/// Number of segments deleted at once.
 const DELETES_AT_ONCE: usize = 16;
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// Days that were begun or ended.
+    /// Number of days whose deletion began or ended.
     pub days: u64,
-    /// Segments.
+    /// Number of deleted segments.
     pub segments: u64,
-    /// Days that have expired but are not projected yet; they wait.
+    /// Number of expired days that are not projected yet and wait.
     pub waiting: u64,
 }
 
-/// Deletes what has expired in a workspace, by the clock that says `now` and by the time that the table has
-/// counted, but for the time of grace.
+/// Deletes the expired events of a workspace, by the clock of `now` and by the time that the table has counted, after
+/// the grace time.
 ///
 /// # Errors
-/// Those of the table. It may be called again at any time.
+/// Errors of the table. It may be called again at any time.
 pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Deleted> {
     let mut deleted = Deleted::default();
     let keeping = catalog.keeping(workspace).await?;
@@ -65,7 +64,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
     }
     let Some(CountedTime { at, minutes, .. }) = counted::load(table).await? else { return Ok(deleted) };
     let then = now.min(at).plus_seconds(-EXPIRY_GRACE_SECONDS);
-    // What was marked before the setting changed is deleted still.
+    // Days that were marked before the setting changed are still deleted.
     let noticed = expired::noticed(table, workspace, retention.ver, minutes).await?;
     let may_mark = (minutes - noticed) * 60 >= EXPIRY_GRACE_SECONDS;
     let first = retention.first_day(then).filter(|_| may_mark);
@@ -91,7 +90,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
             if !may_mark {
                 continue;
             }
-            // Afterwards nobody can say any more how it stood at the ages that it has reached.
+            // Afterwards the vintages of the ages reached cannot be made any more.
             if vintages::make_last(table, &day, now).await?.waiting > 0 {
                 deleted.waiting += 1;
                 continue;
@@ -104,19 +103,19 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
                 Write::Put(mark.to_item(workspace), Condition::Absent),
             ];
             match table.transact(writes).await {
-                // Somebody has changed the setting, or marks it as well: the next sweep looks again.
+                // Another process has changed the setting, or marks the day as well: the next sweep continues.
                 Err(error) if error.is_conflict() => return Ok(deleted),
                 other => other?,
             }
         }
         if !unmatched::delete(table, workspace, day.day).await? {
-            // What was decided is appended first.
+            // Decided outcomes are appended first.
             deleted.waiting += 1;
             continue;
         }
         deleted.days += 1;
         key_filter::delete(table, workspace, active.version, day.day).await?;
-        // Lane 0 last: it says how many others there are.
+        // Lane 0 goes last, since it has the number of lanes.
         for head in heads.into_iter().rev() {
             deleted.segments += delete(table, &head).await?;
         }
@@ -124,8 +123,8 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
     Ok(deleted)
 }
 
-/// Whether the projections of a day cover its logs up to these heads, the evaluation and the breakdown by feature as
-/// well if it is `evaluated`.
+/// Returns whether the projections of a day cover its logs up to these heads; if it is `evaluated`, also its evaluation
+/// and breakdown by feature.
 async fn is_covered(
     table: &dyn Table,
     version: u32,
@@ -153,7 +152,7 @@ async fn applied(table: &dyn Table, key: &table::Key) -> Result<Applied> {
     table.get(key).await?.as_ref().map_or(Ok(Applied::new()), Projected::applied_of)
 }
 
-/// Deletes the segments of a log up to its head; returns how many.
+/// Deletes the segments of a log up to its head; returns their number.
 async fn delete(table: &dyn Table, head: &LogHead) -> Result<u64> {
     let query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]).as_stored();
     let mut pages = Pages::of(table, query);

@@ -1,7 +1,7 @@
 //! Heartbeats: how a worker shows that it is alive, and how other workers notice.
 //!
-//! A heartbeat is a number that grows. Whether it has grown for long is measured on the observer's
-//! own monotonic clock, so clocks that differ between machines do not matter.
+//! A heartbeat is a growing number. Each observer times the growth on its own monotonic clock, so clocks that differ
+//! between machines do not matter.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,39 +16,39 @@ use tokio::time::Instant;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// A worker is dead when its heartbeat has not moved for so many periods.
+/// Number of periods without growth after which a worker is dead.
 const PERIODS: u32 = 3;
 
-/// How long the heartbeat of a worker that is gone is kept for people to see.
+/// Time for which the heartbeat of a worker that is gone stays visible to people.
 const KEEP_SECONDS: i64 = 60 * 60;
 
-/// How far ahead the clock of another worker may be, for a heartbeat to be kept by it.
+/// Maximum lead of another worker's clock by which the heartbeat's expiry is extended.
 const MAX_AHEAD_SECONDS: i64 = 24 * 60 * 60;
 
-/// What a worker tells of itself with each heartbeat.
+/// Heartbeat of a worker, with its state for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The worker.
+    /// Id of the worker.
     pub worker: String,
     /// Grows by one with each heartbeat.
     pub beat: i64,
-    /// When it was written, by the worker's clock. Only people look at it.
+    /// Time of writing, by the worker's clock. Only people read it.
     pub at: Timestamp,
-    /// How many shards it reads.
+    /// Number of shards that it reads.
     pub shards: u64,
-    /// How many days it still has to write.
+    /// Number of days that it has yet to write.
     pub dirty: u64,
-    /// For how many milliseconds the oldest of them has waited.
+    /// Milliseconds for which the oldest of them has waited.
     pub oldest_ms: u64,
-    /// How often it had to fold again, since somebody else wrote in between.
+    /// Number of repeated folds, because another worker wrote in between.
     pub retries: u64,
-    /// The highest layout that it knows ([`log::layout`]).
+    /// Highest layout that it knows ([`log::layout`]).
     pub layout: u32,
 }
 
 impl Heartbeat {
-    /// Its item. `latest` is what the clocks of other living workers say at most: to one that is ahead an item that has
-    /// expired by its clock is not there, and so is its worker.
+    /// Item of the heartbeat. `latest` is the latest time of the clocks of other living workers: a worker whose clock
+    /// is ahead would not see an item that has expired by that clock.
     fn to_item(&self, latest: Timestamp) -> Item {
         let until = self.at.max(latest.min(self.at.plus_seconds(MAX_AHEAD_SECONDS)));
         let mut item = Item::new(key::worker(&self.worker))
@@ -87,11 +87,11 @@ impl Heartbeat {
         })
     }
 
-    /// Writes it, so that other workers see it whose clocks say `latest` at most. Only the worker itself does, so there is
-    /// no condition.
+    /// Writes the heartbeat, such that workers whose clocks are at `latest` or earlier see it. Without a condition,
+    /// since only the worker itself writes it.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn write(&self, table: &dyn Table, latest: Timestamp) -> Result<()> {
         table.put(self.to_item(latest), Condition::None).await
     }
@@ -102,16 +102,16 @@ pub(crate) async fn farewell(table: &dyn Table, worker: &str) -> Result<()> {
     table.delete(&key::worker(worker), Condition::None).await
 }
 
-/// The heartbeats of all workers that were there in the last hour.
+/// Reads the heartbeats of all workers of the last hour.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn heartbeats(table: &dyn Table) -> Result<Vec<Heartbeat>> {
     let items = query_all(table, Query::index(Index::Table, key::WORKERS)).await?;
     items.iter().map(Heartbeat::from_item).collect()
 }
 
-/// What an observer knows of a worker.
+/// State of life of a worker, as observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Its heartbeat has moved while it was observed.
@@ -122,7 +122,7 @@ pub(crate) enum Life {
     Dead,
 }
 
-/// Observes heartbeats.
+/// Observer of heartbeats.
 #[derive(Debug)]
 pub(crate) struct Watch {
     period: Duration,
@@ -132,7 +132,7 @@ pub(crate) struct Watch {
 
 #[derive(Debug)]
 struct Seen {
-    /// `None` when the worker has no heartbeat.
+    /// Last heartbeat; `None` when the worker has none.
     beat: Option<i64>,
     since: Instant,
     has_moved: bool,
@@ -143,9 +143,9 @@ impl Watch {
         Self { period, last_look: None, seen: BTreeMap::new() }
     }
 
-    /// Takes in the heartbeats of all workers at `now`, and which workers are named as owners.
+    /// Records the heartbeats of all workers at `now`, and the workers that own leases.
     pub(crate) fn look(&mut self, beats: &BTreeMap<String, i64>, owners: &BTreeSet<String>, now: Instant) {
-        // Who did not look for a while cannot say that nothing moved meanwhile.
+        // After a pause of the observer, growth may have been missed.
         let was_away = self.last_look.is_some_and(|last| now - last > self.period * 2);
         self.last_look = Some(now);
         self.seen.retain(|worker, _| beats.contains_key(worker) || owners.contains(worker));

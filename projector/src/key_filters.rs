@@ -1,8 +1,9 @@
-//! Makes the filters of the keys of days ([`fold::key_filter`]), by which a query of some keys passes over what does not have them.
+//! Makes the filters of the keys of days ([`fold::key_filter`]), with which a query of some keys skips segments without
+//! them.
 //!
-//! A day has filters from an hour after its end on, one of predictions and one of outcomes. Each is of a prefix of its logs: of what
-//! the rollup covers. What came since is read in any case, so a filter that is behind costs reads and is never wrong. It is made
-//! again when twice as many segments are covered, or a day after it was made.
+//! A day has filters from an hour after its end on, one of predictions and one of outcomes. Each covers a prefix of the
+//! logs, that of the rollup. Later segments are always read, so a filter that is behind costs reads and is never wrong.
+//! It is made again when twice as many segments are covered, or a day after it was made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,26 +21,27 @@ use table::{Item, Query, Table, query_all};
 
 use crate::{WorkspaceDay, evaluate::covers, project::read};
 
-/// How long after its end a day gets filters.
+/// Time after the end of a day at which it gets filters.
 const AFTER_SECONDS: i64 = 60 * 60;
 
-/// After what time a filter that is behind is made again, however little it lacks.
+/// Time after which a filter that is behind is made again, however little it lacks.
 const AGAIN_SECONDS: i64 = 24 * 60 * 60;
 
-/// How many days get filters in one go; the next sweep goes on.
+/// Maximum days that get filters in one call; the next sweep continues.
 const MAX_DAYS: usize = 16;
 
-/// Of so many events hashes are held at a time, in eight bytes each; the logs of a day with more are read several times.
+/// Maximum events whose hashes are in memory at a time, of eight bytes each; the logs of a larger day are read several
+/// times.
 const ROWS_AT_ONCE: u64 = 4_000_000;
 
-/// The most bytes of names of columns in a head.
+/// Maximum bytes of column names in a head.
 const MAX_NAMES_BYTES: usize = 16 * 1024;
 
-/// Makes the filters of a workspace that are due at `now`, of the days from `first` on (all days, when that is `None`) and of
-/// the days `older`. Says how many it made.
+/// Makes the filters of a workspace that are due at `now`, of the days from `first` on (all days, when that is `None`)
+/// and of the days `older`. Returns their number.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub async fn make(
     table: &dyn Table,
     workspace: &Id,
@@ -63,10 +65,10 @@ pub async fn make(
     Ok(made)
 }
 
-/// Makes the filters of a day that are due at `now`, in a version of its projections. Says how many it made.
+/// Makes the filters of a day that are due at `now`, in a version of its projections. Returns their number.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub(crate) async fn make_day(
     table: &dyn Table,
     version: u32,
@@ -77,7 +79,7 @@ pub(crate) async fn make_day(
         return Ok(0);
     }
     let (stored, rollup) = match read(table, version, day).await {
-        // Of a rollup that cannot be read there is a dead letter, and until it is written again its day has no filter.
+        // An unreadable rollup has a dead letter; its day has no filter until it is written again.
         Err(error) if !error.may_pass() => return Ok(0),
         read => read?,
     };
@@ -96,7 +98,7 @@ pub(crate) async fn make_day(
     Ok(made)
 }
 
-/// What the rollups of the days cover.
+/// Reads the coverage of the rollups of the days.
 pub(crate) async fn rolled_up(
     table: &dyn Table,
     workspace: &Id,
@@ -120,31 +122,31 @@ pub(crate) async fn rolled_up(
     Ok(days)
 }
 
-/// Whether a day ended long enough ago.
+/// Returns whether a day ended long enough ago.
 fn is_over(day: Day, now: Timestamp) -> bool {
     day.next().is_some_and(|next| next.start().plus_seconds(AFTER_SECONDS) <= now)
 }
 
-/// The logs of a kind.
+/// Returns the logs of a kind.
 pub(crate) fn of_kind(applied: &Applied, kind: Kind) -> Applied {
     let is_of = |log: &str| log.split('/').next() == Some(kind.letter());
     applied.iter().filter(|(log, _)| is_of(log)).map(|(log, seq)| (log.clone(), *seq)).collect()
 }
 
-/// Whether a filter is to be made of what is covered.
+/// Returns whether a filter of this coverage is due.
 fn is_due(known: Option<&Head>, applied: &Applied, now: Timestamp) -> bool {
     let Some(known) = known else { return !applied.is_empty() };
     let segments = |applied: &Applied| applied.values().sum::<u64>();
-    // One that was made by a clock that was ahead is old at once.
+    // A filter made by a clock that was ahead is old at once.
     let is_old = known.made_at.plus_seconds(AGAIN_SECONDS) <= now || known.made_at > now;
     !covers(&known.applied, applied) && (is_old || segments(applied) >= 2 * segments(&known.applied))
 }
 
-/// The filter of the prefix of the logs of a day and kind: its head, and its parts, `parts` of them. Of logs of which a segment
-/// cannot be read it has no parts.
+/// Makes the filter of the prefix of the logs of a day and kind: its head, and `parts` parts. If a segment is
+/// unreadable it has no parts.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn filter_of(
     table: &dyn Table,
     at: At<'_>,
@@ -176,23 +178,23 @@ pub(crate) async fn filter_of(
     Ok((head, all))
 }
 
-/// One reading of the logs for some parts.
+/// One pass over the logs for some parts.
 struct Pass {
     builder: KeyFilterBuilder,
     facts: Facts,
 }
 
-/// What segments say besides their keys.
+/// Properties of segments besides their keys.
 #[derive(Default)]
 struct Facts {
     appended_at: Timestamp,
-    /// How many lanes the day has.
+    /// Number of lanes of the day.
     lanes: Option<u8>,
     columns: Option<BTreeSet<String>>,
 }
 
 impl Pass {
-    /// Takes the segments of a log up to `last`; whether all of them are there and can be read.
+    /// Adds the segments of a log up to `last`. Returns whether all of them are there and readable.
     async fn take_log(&mut self, table: &dyn Table, log: Option<&LogId>, last: u64) -> Result<bool> {
         let Some(log) = log else { return Ok(false) };
         let mut query = Query::table(key::segments_between(log, 1, last));
@@ -206,7 +208,7 @@ impl Pass {
                 }
                 next += 1;
             }
-            // Folds have their turn in between.
+            // Lets folds run in between.
             tokio::task::yield_now().await;
             match page.next {
                 Some(after) => query.after = Some(after),
@@ -215,7 +217,7 @@ impl Pass {
         }
     }
 
-    /// Takes a segment, if it can be read.
+    /// Adds a segment. Returns false if it is unreadable.
     fn take(&mut self, item: Item) -> bool {
         let unpacked = ::evaluate::caught(|| {
             let segment = Segment::from_item(item)?;

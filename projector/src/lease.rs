@@ -114,7 +114,7 @@ impl Lease {
     /// Writes the lease in place of the one whose epoch was `before`; 0 when there was none.
     ///
     /// # Errors
-    /// `Conflict`, when another worker wrote it; those of the table.
+    /// `Conflict`, when another worker wrote it; errors of the table.
     pub(crate) async fn write(&self, table: &dyn Table, before: i64, now: Timestamp) -> Result<()> {
         let condition =
             if before == 0 { Condition::Absent } else { Condition::Equals(EPOCH, Value::from(before)) };

@@ -8,23 +8,23 @@ use table::{Condition, Item, Key, Table, unless_overtaken};
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
 
-/// The most bytes of a reason that are kept.
+/// Maximum bytes of a stored reason.
 pub(crate) const MAX_REASON_BYTES: usize = 1_000;
 
-/// What is being done about a dead letter.
+/// State of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetterState {
-    /// Nothing yet: what refused the segment stands still.
+    /// No decision yet: the projection stops at the segment.
     Stopped,
-    /// The segment was left out.
+    /// Skipped by an operator.
     Skipped,
 }
 
 impl LetterState {
-    /// Both.
+    /// Both states.
     pub const ALL: [Self; 2] = [Self::Stopped, Self::Skipped];
 
-    /// Its name, as stored and printed.
+    /// Name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -33,21 +33,21 @@ impl LetterState {
     }
 }
 
-/// What became of another try.
+/// Result of a retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retried {
-    /// It is folded, written or done now, and has no dead letter any more.
+    /// It succeeded, and the dead letter was deleted.
     Done,
-    /// It is refused still, and says why.
+    /// It failed again, with this reason.
     Refused(String),
 }
 
-/// As much of a reason as is kept.
+/// Returns a reason shortened to the stored length.
 pub(crate) fn shortened(reason: &str) -> String {
     reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned()
 }
 
-/// Why there is a dead letter, and since when.
+/// Reason and time of a dead letter.
 #[derive(Debug)]
 pub(crate) struct Why<'a> {
     pub(crate) reason: &'a str,
@@ -55,7 +55,7 @@ pub(crate) struct Why<'a> {
 }
 
 impl<'a> Why<'a> {
-    /// The item of a letter about what `refused` names.
+    /// Item of a letter about `refused`.
     pub(crate) fn to_item(&self, key: Key, refused: &str, state: LetterState) -> Item {
         Item::new(key)
             .with("v", ITEM_VERSION)
@@ -65,7 +65,7 @@ impl<'a> Why<'a> {
             .with(STATE, state.name())
     }
 
-    /// What an item says that has this version.
+    /// Reads an item of this version.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -76,10 +76,10 @@ impl<'a> Why<'a> {
     }
 }
 
-/// Puts the item of a dead letter, unless there is one; whether it was new.
+/// Puts the item of a dead letter, unless there is one. Returns whether it was new.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn record(table: &dyn Table, item: Item) -> Result<bool> {
     unless_overtaken(table.put(item, Condition::Absent).await).map(|new| new.is_some())
 }

@@ -1,15 +1,24 @@
 //! The projector: turns the log into counters, rollups and evaluations.
 //!
-//! The change feed only says which log grew. Workers share its shards by leases ([`lease`],
-//! [`heartbeat`]); each keeps a schedule of days to fold and to evaluate ([`worker`]). What to do about
-//! a day is read from the table: its rollup knows the prefix of the logs that it covers, so the
-//! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
-//! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
-//! change announced, [`dead_letters`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`vintages`] keeps evaluations as they stood at some ages,
-//! [`unmatched`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`erase`] takes keys out of events, [`status`] says
-//! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
-//! again and compares.
+//! The change feed only names the log that grew. Workers share its shards by leases ([`lease`], [`heartbeat`]); each
+//! keeps a schedule of days to fold and to evaluate ([`worker`]). The rollup of a day has the prefix of the logs that
+//! it covers, so the segments after it are folded in and both are written under one condition ([`project`],
+//! [`counters`]). Evaluations join the day's predictions with its outcomes ([`evaluate`]).
+//!
+//! - [`features`]: the breakdown of a day by feature;
+//! - [`sweep`]: comparison of logs with projections, which finds lost changes;
+//! - [`dead_letters`]: unreadable segments, until [`retry`] succeeds;
+//! - [`rebuild`]: a fold of everything into a new version beside the active one;
+//! - [`alert`]: evaluation of alert rules;
+//! - [`digest`]: daily summaries of the last seven days;
+//! - [`deliver`]: posts of transitions and digests to webhooks;
+//! - [`challenges`]: comparisons of live releases with others;
+//! - [`vintages`]: evaluations and rollups at ages of their days;
+//! - [`unmatched`]: matches of outcomes that do not name their predictions;
+//! - [`expire`]: deletion of expired events;
+//! - [`erase`]: replacement of keys by pseudonyms;
+//! - [`status`]: lags, and the [`warnings`] of the last days;
+//! - [`mod@verify`]: a new fold of everything, compared with the stored one.
 //!
 //! ```
 //! use almanac_projector::{sweep::sweep, verify};
@@ -35,8 +44,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It appends nothing to the log itself, and nothing else writes what it writes. Losing, repeating or
-//! reordering changes can delay a rollup; it cannot make it wrong.
+//! It appends nothing to the log itself, and it alone writes projections. Lost, repeated or reordered changes can delay
+//! a rollup, not make it wrong.
 
 pub mod alert;
 mod carry;
@@ -93,10 +102,10 @@ pub use shared::PAID_REST;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
 
-/// One day of a workspace.
+/// Day of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceDay {
-    /// The workspace.
+    /// Id of the workspace.
     pub workspace: Id,
     /// The day.
     pub day: Day,

@@ -1,4 +1,4 @@
-//! Folds what is new of a day into its rollup and counters.
+//! Folds new segments of a day into its rollup and counters.
 
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -22,39 +22,39 @@ use crate::{
     unwritten::{self, Unwritten},
 };
 
-/// How many segments are read at once: some megabytes.
+/// Number of segments read at once: some megabytes.
 const SEGMENTS_AT_ONCE: u64 = 64;
 
-/// How many metrics of runs are noted before they are recorded: some megabytes.
+/// Number of metrics of runs that are collected before they are recorded: some megabytes.
 const MAX_NOTED: usize = 10_000;
 
-/// A day's rollup after it was brought up to date.
+/// Result of bringing a rollup up to date.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    /// The state.
+    /// State of the rollup.
     pub rollup: Rollup,
-    /// The prefix that it covers.
+    /// Prefix that it covers.
     pub applied: Applied,
-    /// Whether anything was new.
+    /// True if there was a new segment.
     pub grown: bool,
-    /// How many segments were new.
+    /// Number of new segments.
     pub segments: u64,
-    /// What was in them.
+    /// Amount that was in them.
     pub taken: Taken,
-    /// Whether the day has features, of which there is a breakdown.
+    /// True if the day has features, and so a breakdown by feature.
     pub has_features: bool,
-    /// How often somebody else wrote in between, so that it was read and folded again.
+    /// Number of repeated folds, because another worker wrote in between.
     pub retries: u64,
     /// Logs that cannot be folded any further.
     pub stopped: Vec<Stopped>,
-    /// Segments of release events whose changes of what is live could not be recorded.
+    /// Segments of release events whose changes of live releases could not be recorded.
     pub unrecorded: Vec<Stopped>,
 }
 
 /// Reads the rollup of a day.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result<(Projected, Rollup)> {
     let key = key::rollup(&day.workspace, version, day.day);
     match table.get(&key).await? {
@@ -67,11 +67,11 @@ pub async fn read(table: &dyn Table, version: u32, day: &WorkspaceDay) -> Result
     }
 }
 
-/// Folds everything new of a day: of the logs that its rollup knows, and of `dirty`. A segment that
-/// cannot be read stops its own log only, and is reported.
+/// Folds all new segments of a day: of the logs that its rollup covers, and of `dirty`. An unreadable segment stops its
+/// own log only, and is reported.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt` for a rollup that cannot be read.
+/// Errors of the table, and `Corrupt` for a rollup that cannot be read.
 pub async fn project(
     table: &dyn Table,
     version: u32,
@@ -81,7 +81,7 @@ pub async fn project(
     project_handed(table, &SegmentCache::default(), version, day, dirty).await
 }
 
-/// The same, which takes what was handed over in this process instead of reading it.
+/// Folds as [`project`] does, but takes segments from the cache of this process where it has them.
 ///
 /// # Errors
 /// As [`project`].
@@ -139,7 +139,7 @@ pub async fn project_handed(
     }
 }
 
-/// Forgets what was handed over of a day and is folded.
+/// Removes the folded segments of a day from the cache.
 fn settle(segment_cache: &SegmentCache, day: &WorkspaceDay, applied: &Applied) {
     for (name, last) in applied {
         if let Some(log) = scan::log_named(&day.workspace, day.day, name) {
@@ -148,11 +148,11 @@ fn settle(segment_cache: &SegmentCache, day: &WorkspaceDay, applied: &Applied) {
     }
 }
 
-/// Writes what a day folds to, up to `applied`. The rollup goes last: a crash in between leaves it behind,
-/// which is noticed. Returns what could not be recorded of what is live.
+/// Writes the fold of a day up to `applied`. The rollup goes last: a crash in between leaves it behind, which a sweep
+/// finds. Returns the changes of live releases that could not be recorded.
 ///
 /// # Errors
-/// `Conflict`, when another projector wrote in between; those of the table.
+/// `Conflict`, when another projector wrote in between; errors of the table.
 async fn write(
     table: &dyn Table,
     version: u32,
@@ -168,7 +168,7 @@ async fn write(
     record_runs(table, &day.workspace, fold.runs.clone()).await?;
     let unrecorded = record_releases(table, day, &stored.applied, applied, &Skipped::new()).await?;
     if let Some(stopped) = unrecorded.first() {
-        // Before the rollup moves past it: a crash in between forgets nothing.
+        // Before the rollup moves past it, so a crash in between loses nothing.
         let letter = Unwritten::new(version, day, OfDay::Live, &stopped.reason, day.day.start());
         unwritten::record(table, &letter).await?;
     }
@@ -178,9 +178,9 @@ async fn write(
     Ok(unrecorded)
 }
 
-/// Records what the release events between two prefixes say, since the process that appended them may have
-/// died before it did; without those segments that an operator left out. Returns those that cannot be
-/// recorded: they hold up nothing, for what is live is no part of the rollup.
+/// Records the changes of live releases by the release events between two prefixes, since the process that appended
+/// them may have died before it did; without the segments that an operator skipped. Returns those that cannot be
+/// recorded. They do not stop the rollup, which does not contain the live releases.
 pub(crate) async fn record_releases(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -202,10 +202,10 @@ pub(crate) async fn record_releases(
     Ok(unrecorded)
 }
 
-/// Records what the release events of a segment say; or why that cannot be done.
+/// Records the changes of live releases by a segment; or returns the reason of the failure.
 ///
 /// # Errors
-/// Those of the table that may pass.
+/// Errors of the table that may pass.
 async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<String>> {
     let recording = async {
         for segment in scan::segments(table, log, seq, seq).await? {
@@ -222,7 +222,7 @@ async fn record_segment(table: &dyn Table, log: &LogId, seq: u64) -> Result<Opti
     }
 }
 
-/// Records what metrics say of runs. Recording it again changes nothing.
+/// Records the metrics of runs. Doing so again changes nothing.
 async fn record_runs(table: &dyn Table, workspace: &Id, noted: Noted) -> Result<()> {
     if noted.is_empty() {
         return Ok(());
@@ -234,8 +234,8 @@ async fn record_runs(table: &dyn Table, workspace: &Id, noted: Noted) -> Result<
     Ok(())
 }
 
-/// What a segment folds to, or why it cannot be folded; and whether it has features. What it says of runs is `noted`, if
-/// it is to be.
+/// Folds a segment, or returns the reason that it cannot be folded; and whether it has features. Metrics of runs are
+/// added to `noted`, if given.
 fn folded(
     folding: Folding,
     log: &LogId,
@@ -252,7 +252,7 @@ fn folded(
     let folded = columns.and_then(|columns| {
         let mut delta =
             caught::text(|| Delta::folded(folding, kind, LogSegment { place, columns: &columns }))?;
-        // Unmatched outcomes are counted on the days that they judge.
+        // Unmatched outcomes are counted on the days that they label.
         if folding == Folding::Rollup && kind != Kind::Unmatched {
             delta.rollup.erased = segment.erased();
         }
@@ -264,8 +264,8 @@ fn folded(
     (folded, has_features.get())
 }
 
-/// Folds the segments of a log after `applied` up to `last`, without those that are `left_out`;
-/// returns the last one that was folded, and the one that could not be.
+/// Folds the segments of a log after `applied` up to `last`, except those `left_out`. Returns the last folded segment,
+/// and the one that failed.
 pub(crate) async fn fold_from(
     events: &Events<'_>,
     log: &LogId,
@@ -280,7 +280,7 @@ pub(crate) async fn fold_from(
         let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
         let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
         let run = match caught::whole(events.grown(log, applied + 1, until)).await {
-            // One item of several cannot be read: one by one, the rest can.
+            // One of several items is unreadable: the readable ones are read one by one.
             Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
                 at_once = 1;
                 continue;

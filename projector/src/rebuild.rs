@@ -87,8 +87,8 @@ pub struct Report {
 /// Rebuilds the projections of a workspace, or goes on with an interrupted rebuild.
 ///
 /// # Errors
-/// `Corrupt`, when the new version would show less than the old, for there are segments that only the old one could fold, and
-/// `Incomplete`, when such segments are missing; then the old one stays. Errors of the table.
+/// `Corrupt`, when the new version would cover less than the old one, because some segments can no longer be folded,
+/// and `Incomplete`, when such segments are missing; then the old one stays. Errors of the table.
 pub async fn rebuild(
     table: &dyn Table,
     workspace: &Id,
@@ -98,11 +98,11 @@ pub async fn rebuild(
     rebuild_touched(table, (workspace, None), pace, progress).await
 }
 
-/// Rebuilds after an erasure: if the version being built is the named one, only the touched days are folded again, and all others
-/// copied.
+/// Rebuilds after an erasure: if the version being built is the named one, only the touched days are folded again, and
+/// all others copied.
 ///
 /// # Errors
-/// As [`rebuild`].
+/// Errors of [`rebuild`].
 pub(crate) async fn rebuild_touched(
     table: &dyn Table,
     (workspace, touched): (&Id, Option<(u32, &BTreeSet<Day>)>),
@@ -122,7 +122,7 @@ pub(crate) async fn rebuild_touched(
     };
     let found = active::load(table, workspace).await?;
     if found.building.is_none() && found.oldest < found.version {
-        // The last rebuild was interrupted during its deletion.
+        // The last rebuild was interrupted during the deletion.
         rebuild.report.version = found.version;
         carry_over(table, workspace, found.version).await?;
         rebuild.delete_old(found).await?;
@@ -136,7 +136,7 @@ pub(crate) async fn rebuild_touched(
     rebuild.catch_up(building, PASSES).await?;
     rebuild.check_no_less(building, &point).await?;
     rebuild.flip(building).await?;
-    // A worker that looked just before may have folded into the old version only.
+    // A worker that read the active version just before may have folded into the old one only.
     rebuild.catch_up(building, PASSES_AFTER).await?;
     rebuild.delete_old(active::load(table, workspace).await?).await?;
     if touched.is_none() {

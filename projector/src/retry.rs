@@ -33,7 +33,7 @@ pub use crate::letter::Retried;
 /// Tries a stopped segment again.
 ///
 /// # Errors
-/// `Conflict`, when the segment was left out; those of the table.
+/// `Conflict`, when the segment was left out; errors of the table.
 pub async fn segment(table: &dyn Table, letter: &DeadLetter) -> Result<Retried> {
     if letter.state == LetterState::Skipped {
         return Err(Error::conflict(format!(

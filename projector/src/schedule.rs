@@ -60,7 +60,7 @@ pub(crate) struct Dirty {
 /// Step for a day after its fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Step {
-    /// Judges its predictions by its outcomes.
+    /// Evaluates its predictions by its outcomes.
     Evaluate,
     /// Sketches its features.
     Sketch,

@@ -1,4 +1,4 @@
-//! What the loops of a worker share: the table, the schedule, what is to be swept, and what was found.
+//! Shared state of the loops of a worker: the table, the schedule, requested sweeps, and findings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,36 +32,36 @@ use crate::{
     unmatched::{Append, Looks},
 };
 
-/// How long a day that grows a little rests between folds where each write is paid for by its size.
+/// Minimum time between two folds of a slowly growing day, on an engine where each write costs by its size.
 pub const PAID_REST: Duration = Duration::from_secs(30);
 
-/// How a worker works.
+/// Options of a worker.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its id. Two workers that run at once must have two.
+    /// Id of the worker, unique among those that run at once.
     pub worker: String,
-    /// Tells the time for people, and which events have expired; all else asks the monotonic clock.
+    /// Clock for people and for the expiry of events; all else uses the monotonic clock.
     pub clock: Clock,
-    /// How often its heartbeat moves, and it looks at the leases. A worker whose heartbeat has not moved
-    /// for three periods is taken for dead.
+    /// Time between two heartbeats and looks at the leases. A worker whose heartbeat has not grown for three periods is
+    /// dead.
     pub period: Duration,
-    /// How often all logs are compared with what is folded, by one worker of all.
+    /// Time between two comparisons of all logs with their projections, by the one worker that sweeps.
     pub sweep_every: Duration,
-    /// Posts what crossed to webhooks; without one it waits.
+    /// Poster of deliveries to webhooks; without one they wait.
     pub sender: Option<Arc<dyn WebhookSender>>,
-    /// Appends outcomes whose predictions were found; without one they wait.
+    /// Appender of matched outcomes; without one they wait.
     pub append: Option<Arc<dyn Append>>,
-    /// What ingest hands over in this process.
+    /// Segments appended by this process.
     pub segment_cache: SegmentCache,
-    /// Whether small segments of days that are over are merged.
+    /// True if small segments of past days are merged.
     pub compacts: bool,
-    /// How long a day that has grown by less than one in [`SMALL`](crate::SMALL) of its segments rests at least between
-    /// folds. It rests for four times as long as its last fold took in any case.
+    /// Minimum time between two folds of a day that has grown by less than one in [`SMALL`](crate::SMALL) of its
+    /// segments. It rests for four times the duration of its last fold in any case.
     pub rest: Duration,
 }
 
 impl Options {
-    /// The usual ones, for a new worker.
+    /// Creates the default options, with a new worker id.
     pub fn new(clock: Clock) -> Self {
         Self {
             worker: Id::new(clock.now()).to_string(),
@@ -76,55 +76,55 @@ impl Options {
         }
     }
 
-    /// The same, and outcomes are appended whose predictions were found.
+    /// Sets the appender of matched outcomes.
     #[must_use]
     pub fn appending_by(self, append: Arc<dyn Append>) -> Self {
         Self { append: Some(append), ..self }
     }
 
-    /// The same, and what ingest hands over is not read.
+    /// Sets the cache of segments.
     #[must_use]
     pub fn taking(self, segment_cache: SegmentCache) -> Self {
         Self { segment_cache, ..self }
     }
 
-    /// The same, and small segments are merged, or not.
+    /// Sets whether small segments are merged.
     #[must_use]
     pub fn compacting(self, compacts: bool) -> Self {
         Self { compacts, ..self }
     }
 
-    /// The same, and days that grow a little rest so long between folds.
+    /// Sets the rest of slowly growing days.
     #[must_use]
     pub fn resting(self, rest: Duration) -> Self {
         Self { rest, ..self }
     }
 
-    /// The same, and what crossed is posted to webhooks.
+    /// Sets the poster of deliveries.
     #[must_use]
     pub fn posting_by(self, sender: Option<Arc<dyn WebhookSender>>) -> Self {
         Self { sender, ..self }
     }
 }
 
-/// What a sweep compares.
+/// Extent of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The latest days of all workspaces, and all days of those whose turn it is.
+    /// Latest days of all workspaces, and all days of those whose turn it is.
     Latest,
     /// All days of one workspace.
     Workspace(Id),
 }
 
-/// A sweep that is to be made.
+/// Requested sweep.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// What it holds back until everything it found is written.
+    /// Mark that stays unsettled until all findings are written.
     pub(crate) mark: u64,
     pub(crate) extent: Extent,
 }
 
-/// Metrics that only grow, and some that do not.
+/// Counters, and some gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) segments: AtomicU64,
@@ -138,7 +138,7 @@ pub(crate) struct Stats {
     pub(crate) meters: Meters,
 }
 
-/// Says that the table is not available and what waits for that. What is denied is said once, by [`log::store::Denials`].
+/// Logs that the table is not available and the work that waits. A denial is logged once, by [`log::store::Denials`].
 pub(crate) fn waits(error: &Error, subject: &dyn Display, what: &str) {
     match error.is_denied() {
         true => tracing::debug!(%subject, %error, "{what}"),
@@ -146,50 +146,50 @@ pub(crate) fn waits(error: &Error, subject: &dyn Display, what: &str) {
     }
 }
 
-/// Adds to a metric.
+/// Adds to a counter.
 pub(crate) fn add(metric: &AtomicU64, by: u64) {
     metric.fetch_add(by, Ordering::Relaxed);
 }
 
-/// What the loops of a worker share.
+/// Shared state of the loops of a worker.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) table: Arc<dyn Table>,
     pub(crate) catalog: Catalog,
     pub(crate) options: Options,
     schedule: Mutex<Schedule>,
-    /// There is something new in the schedule.
+    /// Notified of new work in the schedule.
     pub(crate) work: Notify,
     pub(crate) requests: Mutex<Vec<Request>>,
-    /// There is a sweep to be made.
+    /// Notified of a requested sweep.
     pub(crate) sweep: Notify,
-    /// Whether the table may demand a sweep of all workspaces ([`crate::full_sweep`]).
+    /// True if the table may demand a sweep of all workspaces ([`crate::full_sweep`]).
     pub(crate) is_demanded: AtomicBool,
     /// Workspaces whose dead letters are to be counted again.
     pub(crate) recount: Mutex<BTreeSet<Id>>,
-    /// How many dead letters stop something, by workspace, as last counted.
+    /// Number of dead letters that stop something, by workspace, as last counted.
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
-    /// Workspaces in which unmatched outcomes are to be looked at, or were of late.
+    /// Workspaces whose unmatched outcomes are to be searched, or were recently.
     pub(crate) unmatched: Mutex<BTreeMap<Id, Looks>>,
-    /// There is something new among them.
+    /// Notified of new ones among them.
     pub(crate) unmatched_came: Notify,
     /// Days that were worked on since the last sweep.
     pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
-    /// What cannot be written, as last counted or found, and why.
+    /// Projections that cannot be written, as last counted or found, with the reason.
     pub(crate) unwritten: Mutex<BTreeMap<(WorkspaceDay, OfDay), String>>,
-    /// What cannot be done for workspaces, as last counted or found, and why.
+    /// Failed tasks of workspaces, as last counted or found, with the reason.
     pub(crate) undone: Mutex<BTreeMap<(Id, OfWorkspace), String>>,
-    /// When this worker began.
+    /// Instant at which this worker began.
     pub(crate) began: Instant,
-    /// When it last swept all workspaces.
+    /// Instant of its last sweep of all workspaces.
     pub(crate) swept_at: Mutex<Option<Instant>>,
-    /// When the heartbeat was last written.
+    /// Instant of its last heartbeat.
     pub(crate) last_beat: Mutex<Option<Instant>>,
-    /// Shards that it should read and could not begin to, and since when.
+    /// Shards that it should read and cannot begin to, each with the instant since which.
     pub(crate) unheard: Mutex<BTreeMap<String, Instant>>,
-    /// Since when the shards of the stream cannot be listed.
+    /// Instant since which the shards of the stream cannot be listed.
     pub(crate) unlisted: Mutex<Option<Instant>>,
-    /// Shards or leases are not what they were.
+    /// Notified of changed shards or leases.
     pub(crate) discover: Notify,
     pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
     pub(crate) stats: Stats,
@@ -197,7 +197,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Of a worker that has done nothing yet.
+    /// State of a worker that has done nothing yet.
     pub(crate) fn new(table: Arc<dyn Table>, options: Options) -> Self {
         Self {
             catalog: Catalog::new(Arc::clone(&table)),
@@ -231,14 +231,14 @@ impl Shared {
         lock(&self.schedule)
     }
 
-    /// The time by which this worker decides: the earlier of its own clock and the engine's, so that one that is ahead decides nothing about
-    /// days that are not over.
+    /// Time by which this worker decides: the earlier one of its own clock and the engine's, so that a clock that is
+    /// ahead decides nothing about days that are not over.
     pub(crate) fn now(&self) -> event::Timestamp {
         let now = self.options.clock.now();
         self.table.engine_time().map_or(now, |engine| engine.min(now))
     }
 
-    /// Asks for a sweep; returns its mark.
+    /// Requests a sweep; returns its mark.
     pub(crate) fn ask_for_sweep(&self, extent: Extent) -> u64 {
         let mark = self.schedule().hold();
         lock(&self.requests).push(Request { mark, extent });
@@ -246,20 +246,20 @@ impl Shared {
         mark
     }
 
-    /// Has this worker look whether the table demands a sweep of all workspaces.
+    /// Makes this worker check whether the table demands a sweep of all workspaces.
     pub(crate) fn look_for_demand(&self) {
         self.is_demanded.store(true, Ordering::Relaxed);
         self.sweep.notify_one();
     }
 
-    /// Asks for a sweep that belongs to what carries `mark`: that is not settled before the sweep is.
+    /// Requests a sweep for the tasks of `mark`, which is not settled before the sweep is.
     pub(crate) fn ask_for_sweep_under(&self, mark: u64, extent: Extent) {
         self.schedule().carry(mark);
         lock(&self.requests).push(Request { mark, extent });
         self.sweep.notify_one();
     }
 
-    /// Whether it is the worker that sweeps now and then.
+    /// Returns whether it is the worker that sweeps periodically.
     pub(crate) fn has_sweep_lease(&self) -> bool {
         lock(&self.following).get(SWEEP).is_some_and(|sweep| sweep.has_lease())
     }

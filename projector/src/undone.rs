@@ -16,15 +16,15 @@ use crate::letter::{self, LetterState, Why, shortened};
 /// Something that cannot be done for a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
-    /// The version of the projections that was read when it failed.
+    /// Active version of the projections at the failure.
     pub version: u32,
     /// The workspace.
     pub workspace: Id,
-    /// What cannot be done.
+    /// Failed task.
     pub what: OfWorkspace,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
-    /// When it was found, by the clock of the worker that found it.
+    /// Time of the failure, by the clock of the worker that found it.
     pub at: Timestamp,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Undone {
 }
 
 impl Undone {
-    /// What cannot be done, because of `reason`.
+    /// Creates a letter about a task.
     pub fn new(version: u32, workspace: &Id, what: OfWorkspace, reason: &str, at: Timestamp) -> Self {
         Self { version, workspace: workspace.clone(), what, reason: shortened(reason), at }
     }
@@ -54,29 +54,29 @@ impl Undone {
     }
 }
 
-/// Records what cannot be done, unless it is recorded; whether it was new.
+/// Records a failed task, unless it is recorded. Returns whether it was new.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn record(table: &dyn Table, letter: &Undone) -> Result<bool> {
     letter::record(table, letter.to_item()).await
 }
 
-/// What cannot be done for a workspace, in the version that is read.
+/// Lists the failed tasks of a workspace, in the active version.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<Undone>> {
     list_version(table, active::load(table, workspace).await?.version, workspace).await
 }
 
-/// All of a version.
+/// Lists those of a version.
 pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<Undone>> {
     let items = query_all(table, Query::table(key::all_undone(workspace, version))).await?;
     items.iter().map(Undone::from_item).collect()
 }
 
-/// The letter of what cannot be done, in the version that is read.
+/// Finds the letter of a task, in the active version.
 ///
 /// # Errors
 /// `NotFound`, when there is none.
@@ -87,10 +87,10 @@ pub async fn find(table: &dyn Table, workspace: &Id, what: OfWorkspace) -> Resul
     Undone::from_item(&item.ok_or_else(missing)?)
 }
 
-/// Deletes the letter of what was done.
+/// Deletes the letter of a task that succeeded.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn clear(table: &dyn Table, version: u32, workspace: &Id, what: OfWorkspace) -> Result<()> {
     table.delete(&key::undone(workspace, version, what), Condition::None).await
 }

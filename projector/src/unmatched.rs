@@ -1,10 +1,10 @@
-//! Finds the predictions judged by outcomes that name none, and appends these as complete outcomes.
+//! Finds the predictions labelled by outcomes that name none, and appends these as complete outcomes.
 //!
 //! A decision about an outcome is written before it is appended ([`log::unmatched`]), and its content is appended under its name.
 //! So a worker that dies in between leaves a decision that the next one carries out, and two workers at one time decide and
 //! append the same.
 //!
-//! An outcome judges the latest prediction of its key up to its `observed_at`, or all of them, within its look-back, among all
+//! An outcome labels the latest prediction of its key up to its `observed_at`, or all of them, within its look-back, among all
 //! events appended by one closed instant for all outcomes of a round. An outcome without a match waits, and is searched for again
 //! when predictions have come.
 
@@ -88,7 +88,7 @@ pub struct Resolved {
     pub found: u64,
     /// Number of outcomes that have waited for too long.
     pub expired: u64,
-    /// Number of outcomes that would judge too many predictions.
+    /// Number of outcomes that would label too many predictions.
     pub refused: u64,
     /// Number of outcomes that wait.
     pub waiting: u64,
@@ -279,7 +279,7 @@ async fn takes_events(catalog: &Catalog, workspace: &Id) -> Result<bool> {
 /// Checks that all items about waiting outcomes of a workspace can be read.
 ///
 /// # Errors
-/// `Corrupt`, when one cannot; those of the table.
+/// `Corrupt`, when one cannot; errors of the table.
 pub async fn check(table: &dyn Table, workspace: &Id) -> Result<()> {
     let (mut some, mut next) = unmatched::waiting(table, workspace, None, SEGMENTS_AT_ONCE).await?;
     loop {

@@ -1,9 +1,10 @@
-//! Copies the projections of days that an erasure has not touched to the version that is folded after it. None of their segments had one of the
-//! keys, so what was folded of them says nothing of these, and it is what folding them again would give.
+//! Copies the projections of days that an erasure has not touched to the next version. None of their segments has one
+//! of the keys, so folding them again would give the same.
 //!
-//! Nothing is put over anything. The rollup is read first and put last, and only if by then each part that it has is there and covers no less than it did:
-//! parts may be ahead of their rollup, since each takes only segments after its own prefix, and never behind. So it is no matter who folds the day
-//! meanwhile, or copies it as well. A day that has a dead letter is folded like any other.
+//! Nothing is overwritten. The rollup is read first and put last, and only if each of its parts is there by then and
+//! covers no less than it did: parts may be ahead of their rollup, since each takes only segments after its own prefix,
+//! and never behind. So other workers may fold or copy the day meanwhile. A day with a dead letter is folded, not
+//! copied.
 
 use std::collections::BTreeSet;
 
@@ -24,14 +25,14 @@ use crate::{
     sweep::applied,
 };
 
-/// How many parts are put at once.
+/// Number of parts put at once.
 const AT_ONCE: usize = 16;
 
-/// Copies to `version` what the version before it has of days that are not among those that were `touched`, unless it has something of them; how many
-/// days that was.
+/// Copies the projections of days that are not in `touched` from the version before to `version`, where it has none.
+/// Returns the number of copied days.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub(crate) async fn carry_untouched(
     table: &dyn Table,
     workspace: &Id,
@@ -58,7 +59,7 @@ pub(crate) async fn carry_untouched(
     Ok(carried)
 }
 
-/// A day that is copied from one version to another.
+/// Day that is copied from one version to another.
 struct Carried<'a> {
     table: &'a dyn Table,
     day: &'a WorkspaceDay,
@@ -67,7 +68,7 @@ struct Carried<'a> {
 }
 
 impl Carried<'_> {
-    /// Copies it; whether there is something to copy.
+    /// Copies the day. Returns whether there was something to copy.
     async fn carry(&self, is_evaluated: bool) -> Result<bool> {
         let Self { table, day, old, version } = *self;
         let (workspace, date) = (&day.workspace, day.day);
@@ -89,7 +90,7 @@ impl Carried<'_> {
         Ok(true)
     }
 
-    /// Copies the parts of a breakdown; whether all are there then, none of them behind what it was.
+    /// Copies the parts of a breakdown. Returns whether all are there then, none of them behind.
     async fn carry_parts(&self, folding: Folding) -> Result<bool> {
         let Self { table, day, old, version } = *self;
         let items = query_all(table, Query::table(parts_of(folding, old, day))).await?;
@@ -112,7 +113,7 @@ impl Carried<'_> {
         }
     }
 
-    /// The filters of its keys. Without one its events are read, until a sweep makes one.
+    /// Copies the filters of its keys. A day without filters is read, until a sweep makes them.
     async fn carry_filters(&self) -> Result<()> {
         let Self { table, day, old, version } = *self;
         for kind in KINDS {
@@ -133,7 +134,7 @@ impl Carried<'_> {
     }
 }
 
-/// Puts an item under another key, unless something is there; whether what is there then covers what the item does.
+/// Puts an item under another key, unless one is there. Returns whether the stored one covers the item.
 async fn put(table: &dyn Table, key: Key, item: Item) -> Result<bool> {
     let covers = Projected::applied_of(&item)?;
     if unless_overtaken(table.put(Item { key: key.clone(), ..item }, Condition::Absent).await)?.is_some() {

@@ -1,7 +1,6 @@
-//! Projections of a day that cannot be written: too large for an item, stored in a form that cannot be
-//! read, or made of segments that are missing. They are dead letters as segments are, under a key beside
-//! those, so that what is served is not taken for complete. Every sweep tries again, and so does
-//! `almanac admin dead-letters retry`; the one that succeeds deletes the letter.
+//! Projections of a day that cannot be written: they are too large for an item, stored in an unreadable form, or
+//! segments are missing. Each gets a dead letter, as segments do, so that no answer passes as complete. Every sweep
+//! tries again, and so does `almanac admin dead-letters retry`; success deletes the letter.
 
 use std::fmt;
 
@@ -20,15 +19,15 @@ use crate::{
 /// A projection that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritten {
-    /// The version of the projections.
+    /// Version of the projections.
     pub version: u32,
-    /// The day.
+    /// Day of the projection.
     pub day: WorkspaceDay,
-    /// Which of its projections.
+    /// Projection of the day.
     pub what: OfDay,
-    /// Why.
+    /// Reason of the failure.
     pub reason: String,
-    /// When it was found, by the clock of the process that found it.
+    /// Time of the failure, by the clock of the process that found it.
     pub at: Timestamp,
 }
 
@@ -39,7 +38,7 @@ impl fmt::Display for Unwritten {
 }
 
 impl Unwritten {
-    /// What cannot be written, because of `reason`.
+    /// Creates a letter about a projection.
     pub fn new(version: u32, day: &WorkspaceDay, what: OfDay, reason: &str, at: Timestamp) -> Self {
         Self { version, day: day.clone(), what, reason: shortened(reason), at }
     }
@@ -58,30 +57,30 @@ impl Unwritten {
     }
 }
 
-/// Records a projection that cannot be written, unless it is recorded; whether it was new.
+/// Records a projection that cannot be written, unless it is recorded. Returns whether it was new.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn record(table: &dyn Table, letter: &Unwritten) -> Result<bool> {
     letter::record(table, letter.to_item()).await
 }
 
-/// All projections of a workspace that cannot be written, in the version that is read.
+/// Lists the projections of a workspace that cannot be written, in the active version.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
+/// Errors of the table, and `Corrupt`.
 pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<Unwritten>> {
     list_version(table, active::load(table, workspace).await?.version, workspace).await
 }
 
-/// All of a version.
+/// Lists those of a version.
 pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<Unwritten>> {
     let items = query_all(table, Query::table(key::dead_letters(workspace, version))).await?;
     let unwritten = items.iter().filter(|item| key::parse_unwritten(&item.key).is_some());
     unwritten.map(Unwritten::from_item).collect()
 }
 
-/// The letter of a projection, in the version that is read.
+/// Finds the letter of a projection, in the active version.
 ///
 /// # Errors
 /// `NotFound`, when it has none.
@@ -96,7 +95,7 @@ pub async fn find(table: &dyn Table, day: &WorkspaceDay, what: OfDay) -> Result<
 /// Deletes the letter of a projection that was written.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn clear(table: &dyn Table, version: u32, day: &WorkspaceDay, what: OfDay) -> Result<()> {
     table.delete(&key::unwritten(&day.workspace, version, day.day, what), Condition::None).await
 }

@@ -1,4 +1,4 @@
-//! Verification: folds the log again, from nothing, and compares with what is stored, byte by byte.
+//! Verification: folds the log again, from nothing, and compares the result with the stored one, byte by byte.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,40 +40,40 @@ use crate::{
     sweep::applied,
 };
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Days that have logs.
+    /// Number of days that have logs.
     pub days: usize,
-    /// Segments that were read.
+    /// Number of segments read.
     pub segments: u64,
-    /// Events that were folded again.
+    /// Number of events folded again.
     pub events: u64,
-    /// Rollups that were compared.
+    /// Number of rollups compared.
     pub rollups: usize,
-    /// Parts of breakdowns that were compared.
+    /// Number of parts of breakdowns compared.
     pub parts: usize,
-    /// Evaluations that were compared.
+    /// Number of evaluations compared.
     pub evaluations: usize,
-    /// Evaluations at ages of their days that were compared.
+    /// Number of evaluation vintages compared.
     pub vintages: usize,
-    /// Rollups at ages of their days that were compared.
+    /// Number of rollup vintages compared.
     pub rollup_vintage: usize,
-    /// Filters of keys that were compared.
+    /// Number of key filters compared.
     pub filters: usize,
-    /// Counts that were compared.
+    /// Number of counts compared.
     pub counts: usize,
-    /// Segments that an operator left out of the rollups: no fault, but no part of them either.
+    /// Number of segments that an operator left out of the rollups. They are no faults.
     pub skipped: u64,
-    /// Days whose events have expired and are gone; what is stored of them cannot be folded again, but must
-    /// cover them and agree.
+    /// Number of days whose events have expired and are gone. Their projections cannot be folded again, but must cover
+    /// the events and agree.
     pub expired: usize,
-    /// Segments that are not folded yet, and evaluations that do not know a definition of their day yet: no fault,
-    /// the projector is behind.
+    /// Number of segments that are not folded yet, and of evaluations that do not know a definition of their day yet.
+    /// They are no faults: the projector is behind.
     pub behind: u64,
-    /// Events whose keys were erased. What is decided once of such a day, its vintages, was decided with what went with the keys.
+    /// Number of events with erased keys. Vintages of such a day were made before the erasure.
     pub erased: u64,
-    /// What is wrong, a line each.
+    /// Faults, a line each.
     pub faults: Vec<String>,
 }
 
@@ -88,10 +88,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Verifies a workspace; `progress` gets how many days are done, of how many.
+/// Verifies a workspace; `progress` gets the number of verified days, and of all days.
 ///
 /// # Errors
-/// Those of the table. What is wrong with the stored data is not an error but a fault in the report.
+/// Errors of the table. A fault of the stored data is no error but part of the report.
 pub async fn verify(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -112,7 +112,7 @@ pub async fn verify(
         let heads = days.remove(day).unwrap_or_default();
         let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
         let mut found = check_day(table, &day, &heads).await?;
-        // A projector at work changes a day while it is looked at: only a fault that stays is one.
+        // A working projector changes a day during its verification: only a fault that stays is one.
         for _ in 0..SECOND_LOOKS {
             if found.faults.is_empty() {
                 break;
@@ -126,7 +126,7 @@ pub async fn verify(
     Ok(report)
 }
 
-/// How often a day with faults is looked at again, and after what time.
+/// Number of times that a day with faults is verified again, and the time in between.
 const SECOND_LOOKS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -140,7 +140,7 @@ async fn heads_of(table: &Arc<dyn Table>, day: &WorkspaceDay) -> Result<Vec<LogH
 
 async fn check_day(table: &Arc<dyn Table>, day: &WorkspaceDay, heads: &[LogHead]) -> Result<Report> {
     let mut report = Report::default();
-    // A rebuild may make another version the active one while this one is looked at.
+    // A rebuild may activate another version meanwhile.
     let version = active::load(&**table, &day.workspace).await?.version;
     let mut check = DayCheck { table: &**table, version, day, report: &mut report };
     let catalog = Catalog::new(Arc::clone(table));
@@ -187,7 +187,7 @@ impl DayCheck<'_> {
 
     async fn run(&mut self, heads: &[LogHead], catalog: &Catalog) -> Result<()> {
         if ErasureEpoch::load(self.table, &self.day.workspace).await?.is_open {
-            // What is folded is still of events with their keys, until it is folded again.
+            // The projections contain events with their keys until they are folded again.
             self.report.behind += 1;
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl DayCheck<'_> {
         self.rollup_vintage().await
     }
 
-    /// Every segment is there, can be read, and holds as many events as it says.
+    /// Checks that every segment is there, can be read, and has the number of events that its item states.
     async fn logs(&mut self, heads: &[LogHead]) -> Result<()> {
         let skipped = dead_letters::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         for head in heads {
@@ -271,8 +271,8 @@ impl DayCheck<'_> {
         Ok(fresh)
     }
 
-    /// Every part is what its segments fold to, and covers at least what the rollup does. One that is
-    /// ahead of the rollup was written by a projector that did not come to the rollup.
+    /// Checks that every part equals the fold of its segments, and covers at least the rollup. A part ahead of the
+    /// rollup was written by a projector that died before it wrote the rollup.
     async fn parts(&mut self, applied: &Applied, fresh: &DayFold<'_>) -> Result<()> {
         let stored = stored_parts(self.table, self.version, self.day, fresh.folding).await?;
         for breakdown in fresh.parts.keys().filter(|breakdown| !stored.contains_key(breakdown)) {
@@ -303,7 +303,7 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    /// The breakdown by feature is what the predictions fold to that its head covers.
+    /// Checks that the breakdown by feature equals the fold of the predictions that its head covers.
     async fn features(&mut self, rollup: &Applied) -> Result<()> {
         let Some((head, counted)) = features::head(self.table, self.version, self.day).await? else {
             return Ok(());
@@ -325,7 +325,7 @@ impl DayCheck<'_> {
             self.report.counts += counts.len();
             let counts: BTreeMap<String, u64> =
                 counts.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect();
-            // What operators leave out after it was folded stays counted, since it was appended.
+            // Counters keep events that were folded before an operator skipped their segment.
             let is_at_least = |(kind, count): (&String, &u64)| stored.get(kind).is_some_and(|of| of >= count);
             let is_as_folded = match self.report.skipped {
                 0 => stored == counts,
@@ -351,7 +351,7 @@ impl DayCheck<'_> {
             return Ok(());
         };
         self.report.evaluations += 1;
-        // By the definitions that it says it knew; that there are others by now is no fault.
+        // By the definitions that the evaluation states; newer ones are no fault.
         let definitions = catalog.definitions(&self.day.workspace).await?;
         let by = definitions.covered(&stored.applied).of(self.day.day);
         let skipped = dead_letters::skipped(self.table, self.version, self.day, evaluate::SKIPPED).await?;
@@ -382,7 +382,7 @@ impl DayCheck<'_> {
             };
             let Some(head) = key_filter::head(self.table, at).await? else { continue };
             self.report.filters += 1;
-            // Without readable keys there are no parts, and every query reads the day.
+            // A filter without parts has no readable keys: every query reads the day.
             if head.parts == 0 {
                 continue;
             }

@@ -1,9 +1,12 @@
-//! Keeps each day as it stood at the ages that [`fold::maturity::AGES`] declares: its evaluation ([`log::vintage`]) and its rollup ([`log::rollup_vintage`]).
+//! Vintages: stores each day's evaluation ([`log::vintage`]) and rollup ([`log::rollup_vintage`]) as they stood at the
+//! ages in [`fold::maturity::AGES`].
 //!
-//! A vintage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
-//! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
-//! and by the engine's, so neither of them alone decides too early. What both did, as the one clock of a machine with a file may, is taken back (`early`). Where nothing has come since, what is
-//! stored is it, and no event is read. Of days whose first instant is long over none is made; there events say it.
+//! A vintage is a fold of the logs as of the instant at which the day had the age. So it does not depend on when it is
+//! made, nor by which worker, and is correct also after a pause of weeks. It is made when the instant is closed by the
+//! clocks of both the worker and the engine, so that neither alone decides too early. A decision that both made too
+//! early, as the single clock of a machine with a file may, is taken back (`early`). If nothing has come since the
+//! instant, the vintage is the stored projection, and no event is read. A day whose first age was reached long ago gets
+//! no vintages; its events answer instead.
 
 mod evaluations;
 mod rollups;
@@ -31,27 +34,28 @@ use crate::{
 
 pub(crate) use self::{evaluations::fold_of, rollups::folded};
 
-/// Longest pause in days after which vintages are made, and number of the last days of which they are made in a workspace that has none.
+/// Longest pause in days after which vintages are made, and number of the latest days that get vintages in a workspace
+/// without any.
 const MAX_DAYS: usize = 100;
 
-/// What evaluations are made of.
+/// Kinds of events in evaluations.
 pub(crate) const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What was made.
+/// Result of making vintages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Evaluations at ages that were written.
+    /// Number of evaluations at ages written.
     pub vintages: u64,
-    /// Rollups at ages that were written.
+    /// Number of rollups at ages written.
     pub rollups: u64,
-    /// Days of which vintages are due and cannot be made: a segment cannot be read, or is missing.
+    /// Number of days with due vintages that cannot be made: a segment is unreadable or missing.
     pub waiting: u64,
 }
 
 impl Made {
-    /// What of a day waits.
+    /// Result for a day that waits.
     pub(crate) const WAITING: Self = Self { vintages: 0, rollups: 0, waiting: 1 };
 
     fn add(&mut self, of_day: Self) {
@@ -61,12 +65,12 @@ impl Made {
     }
 }
 
-/// The last instant of which everything is in the log, by the clock that says `now` and by the engine's.
+/// Returns the last closed instant, by both the clock of `now` and that of the engine.
 pub(crate) fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
     table.engine_time().map_or(now, |engine| engine.min(now)).plus_seconds(-CLOSED_AFTER_SECONDS)
 }
 
-/// Takes back the vintages of some days that were made too early, and makes those again that are due at `now`.
+/// Takes back the vintages of some days that were made too early, and makes the ones that are due at `now` again.
 ///
 /// # Errors
 /// As [`make`].
@@ -83,11 +87,11 @@ pub(crate) async fn make_again(
     Ok(())
 }
 
-/// Makes the vintages of a workspace that are due at `now`: of days that have reached an age since this was last called, and of
-/// the days `older`, which may have been appended to long after.
+/// Makes the vintages of a workspace that are due at `now`: of days that have reached an age since the last call, and
+/// of the days `older`, to which events may have been appended long after.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It may be called again at any time.
 pub async fn make(table: &dyn Table, workspace: &Id, older: &BTreeSet<Day>, now: Timestamp) -> Result<Made> {
     let closed = closed(table, now);
     let mut until = VintageUntil::load(table, workspace).await?;
@@ -114,13 +118,13 @@ pub async fn make(table: &dyn Table, workspace: &Id, older: &BTreeSet<Day>, now:
     }
     let is_moved = until.is_none_or(|until| until.at < closed);
     if made.waiting == 0 && is_moved {
-        // When somebody else was quicker, the same is made.
+        // After a conflict, another process has made the same vintages.
         VintageUntil::write(table, workspace, until, closed).await?;
     }
     Ok(made)
 }
 
-/// The days that had one of the ages after an instant, and by another.
+/// Returns the days that reached one of the ages after one instant, and by another.
 fn reached_between(after: Timestamp, until: Timestamp) -> impl Iterator<Item = Day> {
     let longest = AGES.iter().map(|age| age.hours).max().unwrap_or_default();
     let after = after.max(until.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS));
@@ -131,7 +135,7 @@ fn reached_between(after: Timestamp, until: Timestamp) -> impl Iterator<Item = D
     days.filter(move |day| AGES.iter().any(|age| age.of(*day).is_some_and(is_reached)))
 }
 
-/// The last days of a workspace that have logs.
+/// Returns the last days of a workspace that have logs.
 async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
     let (mut days, mut range) = (BTreeSet::new(), key::segments(workspace));
     while days.len() < MAX_DAYS
@@ -143,8 +147,8 @@ async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
     Ok(days)
 }
 
-/// Makes the vintages of a day that are due at `now`: its evaluations, then its rollups. Where it is stated of events when they were known, none is
-/// due: more of them may come, of which an age that was reached long ago knew.
+/// Makes the vintages of a day that are due at `now`: its evaluations, then its rollups. A day with events of stated
+/// times of knowledge has none due: more such events may come that were known at past ages.
 ///
 /// # Errors
 /// As [`make`].
@@ -154,7 +158,8 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
         return Ok(Made::default());
     }
     let mut last = Last::load(table, day).await?;
-    // Who made one by a clock that was ahead may have died before it said up to when it made some.
+    // A worker with a clock that was ahead may have died after a vintage, before it recorded the instant of the last
+    // ones.
     if !last.has_come(*of, latest(table, now)) {
         if take_back(table, workspace, [*of], now).await?.is_none() {
             return Ok(Made::WAITING);
@@ -164,8 +169,8 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
     make_all(table, day, last, (closed(table, now), Span::Recent)).await
 }
 
-/// Makes the vintages of a day whose events are about to be deleted. Where it is stated of events when they were known, all of them are made,
-/// in the place of those that did not know.
+/// Makes the vintages of a day whose events are about to be deleted. For a day with events that have known-at times
+/// it makes all of them anew.
 ///
 /// # Errors
 /// As [`make`].
@@ -181,7 +186,7 @@ pub(crate) async fn make_last(table: &dyn Table, day: &WorkspaceDay, now: Timest
     Ok(made)
 }
 
-/// The last age of which a day has an evaluation, and a rollup, in hours.
+/// Last age of a day's stored evaluation, and of its rollup, in hours.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     evaluation: Option<u32>,
@@ -196,7 +201,7 @@ impl Last {
         })
     }
 
-    /// Whether the day has reached both by an instant.
+    /// Returns whether the day has reached both ages by an instant.
     fn has_come(self, day: Day, by: Timestamp) -> bool {
         let Some(hours) = self.evaluation.max(self.rollup) else { return true };
         let age = AGES.into_iter().find(|age| age.hours == hours);
@@ -211,19 +216,20 @@ async fn make_all(table: &dyn Table, day: &WorkspaceDay, last: Last, due: (Times
     Ok(made)
 }
 
-/// Days without vintages, of which they are made.
+/// Days without vintages that get some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
-    /// Of those whose first age was reached in the last [`MAX_DAYS`] days.
+    /// Days whose first age was reached in the last [`MAX_DAYS`] days.
     Recent,
-    /// Of any.
+    /// All days.
     All,
 }
 
-/// The results of an epoch, unless that is over, or the events were deleted while they were read.
+/// Returns the result of making vintages in an epoch, or that they wait, if the epoch is over or the events were
+/// deleted meanwhile.
 ///
 /// # Errors
-/// Those of the making, and of the table.
+/// Errors of `made`, and of the table.
 pub(crate) async fn settled(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -231,11 +237,11 @@ pub(crate) async fn settled(
     made: Result<Made>,
 ) -> Result<Made> {
     match made {
-        // What was refused for that is made later.
+        // A write refused for this reason is repeated later.
         Ok(made) if ErasureEpoch::load(table, &day.workspace).await? != epoch => {
             Ok(Made { waiting: 1, ..made })
         }
-        // Its events were deleted while they were read.
+        // The events were deleted while they were read.
         Err(error)
             if error.kind() == ErrorKind::Incomplete
                 && expired::load(table, &day.workspace, day.day).await?.is_some() =>
@@ -246,11 +252,11 @@ pub(crate) async fn settled(
     }
 }
 
-/// The logs of some kinds of a day, and the ages of it that it has reached by the instant `closed` and of which nothing is made yet, the youngest
-/// first; `last` says the last of which something is, in hours. `None`, when there is nothing to make.
+/// Returns the logs of some kinds of a day, and the due ages, the youngest first: those reached by the instant `closed`
+/// and after `last`, the last age made, in hours. `None`, when nothing is due.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub(crate) async fn due(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -267,8 +273,8 @@ pub(crate) async fn due(
     if logs.is_empty() {
         return Ok(None);
     }
-    // An append by a clock of its own, as of months that are replayed, is not closed when the instant is over. And vintages
-    // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
+    // Events replayed with a clock of their own are not closed when the instant is over. And vintages that do not begin
+    // with the youngest age imply that nothing was known before; so such a day has none.
     let is_long_over = youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
     if span == Span::Recent && last.is_none() && is_long_over {
         return Ok(None);
@@ -279,13 +285,13 @@ pub(crate) async fn due(
         return Ok(None);
     }
     if all_came_after(table, &logs, latest.at).await? {
-        // Nothing was known at any of them.
+        // No event was known at any of these ages but the last.
         due.drain(..due.len() - 1);
     }
     Ok(Some((logs, due)))
 }
 
-/// Whether the first segment of each log came after an instant.
+/// Returns whether the first segment of each log was appended after an instant.
 async fn all_came_after(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> Result<bool> {
     for head in logs {
         match scan::first_of(table, &head.log).await {
@@ -298,7 +304,7 @@ async fn all_came_after(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> R
     Ok(true)
 }
 
-/// Whether the last segment of each log was appended by an instant.
+/// Returns whether the last segment of each log was appended by an instant.
 pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> Result<bool> {
     for LogHead { log, .. } in logs {
         let last = match scan::last_of(table, log).await {
@@ -312,14 +318,14 @@ pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timesta
     Ok(true)
 }
 
-/// An age that a day has reached, and when.
+/// Age that a day has reached, and the instant of that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     pub(crate) age: Age,
     pub(crate) at: Timestamp,
 }
 
-/// When the segments of some kinds of a day were appended; `None`, when one is missing.
+/// Reads the times at which the segments of some kinds of a day were appended; `None`, when one is missing.
 pub(crate) async fn arrivals(
     table: &dyn Table,
     day: &WorkspaceDay,
@@ -361,7 +367,7 @@ mod tests {
         let at_midnight = ["2026-05-10", "2026-05-26", "2026-06-02", "2026-06-06", "2026-06-08"];
         assert_eq!(reached("2026-06-09T23:59:59Z", midnight), at_midnight);
         assert_eq!(reached(midnight, midnight), [""; 0]);
-        // After a long pause it is looked back for so many days alone.
+        // After a long pause only the last days are made.
         let first = reached("2020-01-01T00:00:00Z", one).remove(0);
         assert_eq!(first, "2026-01-31");
     }

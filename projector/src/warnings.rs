@@ -1,5 +1,5 @@
-//! What the evaluations of the last days give reason to doubt: a positive label that no outcome has, and
-//! outcomes that fit no prediction.
+//! Warnings from the evaluations of the last days: a positive label that no outcome has, and outcomes that fit no
+//! prediction.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -14,52 +14,52 @@ use fold::{
 };
 use table::Table;
 
-/// How many days are looked at, up to the latest one that is projected.
+/// Number of days that are checked, up to the latest projected one.
 pub const WARNING_DAYS: usize = 7;
 
-/// The warnings of a workspace.
+/// Warnings of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warnings {
-    /// The first day that was looked at.
+    /// First checked day.
     pub from: Day,
-    /// The last one.
+    /// Last checked day.
     pub to: Day,
-    /// What was found.
+    /// Warnings found.
     pub found: Vec<Warning>,
 }
 
-/// Something in the evaluations of the last days that may be a mistake of a client that sends events.
+/// Possible mistake of a client that sends events, as seen in the evaluations of the last days.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// No outcome of a release has its positive label.
     NeverPositive {
         /// The release.
         release: String,
-        /// The positive label that it is judged by.
+        /// Positive label of its definition.
         positive_label: String,
-        /// How many outcomes with a label there were.
+        /// Number of outcomes with a label.
         outcomes: u64,
-        /// Labels that they have: the first ones in the order of their bytes.
+        /// Labels of the outcomes: the first ones in byte order.
         labels: Vec<String>,
     },
     /// Outcomes fit no prediction of their day.
     Orphaned {
-        /// How many.
+        /// Number of outcomes that fit no prediction.
         orphaned: u64,
-        /// Of how many.
+        /// Number of all outcomes.
         outcomes: u64,
     },
     /// An evaluation cannot be read.
     Unreadable {
-        /// Its day.
+        /// Day of the evaluation.
         day: Day,
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
 }
 
 impl Warning {
-    /// The name of its kind.
+    /// Name of its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NeverPositive { .. } => "never_positive",
@@ -88,10 +88,10 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The warnings of the last days of a version; `None`, when no day is projected.
+/// Reads the warnings of the last days of a version; `None`, when no day is projected.
 ///
 /// # Errors
-/// Those of the table that may pass.
+/// Errors of the table that may pass.
 pub(crate) async fn warnings(table: &dyn Table, version: u32, workspace: &Id) -> Result<Option<Warnings>> {
     let Some(mut recent) = Recent::of(table, version, workspace).await? else { return Ok(None) };
     let to = recent.step_back();
@@ -112,17 +112,17 @@ pub(crate) async fn warnings(table: &dyn Table, version: u32, workspace: &Id) ->
     }
 }
 
-/// What was read so far, from the latest day backwards.
+/// Warnings so far, from the latest day backwards.
 #[derive(Debug, Default)]
 struct Collected {
-    /// By release.
+    /// Binary releases, by name.
     binary: BTreeMap<String, Doubted>,
     orphaned: u64,
     outcomes: u64,
     unreadable: Vec<Warning>,
 }
 
-/// The outcomes of a release.
+/// Outcomes of a release.
 #[derive(Debug)]
 struct Doubted {
     positive_label: String,
@@ -144,7 +144,7 @@ impl Collected {
 
     fn add_binary(&mut self, release: String, binary: Binary) {
         let doubted = match self.binary.entry(release) {
-            // Days that were judged by another label than the latest say nothing of this one.
+            // Days evaluated by another positive label than the latest do not count.
             Entry::Occupied(known) if known.get().positive_label != binary.positive => return,
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Doubted {
@@ -198,7 +198,7 @@ mod tests {
         Evaluation::from_state(&state).unwrap()
     }
 
-    /// The warnings of days, the latest first.
+    /// Warnings of days, the latest first.
     fn found(days: &[Evaluation]) -> Vec<String> {
         let mut collected = Collected::default();
         days.iter().for_each(|day| collected.add(day.clone()));
@@ -216,7 +216,7 @@ mod tests {
             ]
         );
         assert_eq!(found(&[one.clone(), day("late", 1, 1, &[])]).len(), 1, "one is positive");
-        // The label was mended from a day on.
+        // The positive label was corrected from a day on.
         assert_eq!(found(&[day("1", 20, 9, &[]), one.clone()]).len(), 1);
         assert_eq!(found(&[one, day("1", 20, 9, &[])]).len(), 2, "and then spoilt");
         assert_eq!(found(&[day("late", 19, 0, &[])]).len(), 1, "too few to doubt");

@@ -1,8 +1,8 @@
-//! One worker: it reads the shards that it has leases of, sweeps, and writes what is dirty.
+//! Worker: reads the shards of its leases, sweeps, and writes changed days.
 //!
-//! Six loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
-//! leases and starts a reader for each shard, alert rules are judged (`alert`), what crossed is posted (`deliver`), keys are erased (`erase`), the sweeper (`sweeper`) compares logs with
-//! rollups, and the workshop (`work`) folds and evaluates. Whatever they start ends with them, so
+//! Its loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the leases and starts a reader
+//! for each shard; alert rules are evaluated (`alert`), deliveries posted (`deliver`) and keys erased (`erase`); the
+//! sweeper (`sweeper`) compares logs with rollups; the executor folds and evaluates. All tasks end with their loop, so
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
 use std::{
@@ -25,72 +25,72 @@ use crate::{
     lease::SWEEP, lock, shared::Shared, sweeper, unmatched,
 };
 
-/// What a worker has done, and what is still to be done, since it started.
+/// State of a worker: work done since its start, and work left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Whether everything that was behind at the start was found.
+    /// True if everything that was behind at the start was found.
     pub has_swept: bool,
-    /// Days that are not folded yet.
+    /// Number of days not folded yet.
     pub dirty_days: u64,
-    /// Changes that were announced and are not folded yet.
+    /// Number of announced changes not folded yet.
     pub waiting: u64,
-    /// For how long the oldest of those days has waited: since it was announced, or for what a sweep found, since its oldest segment
-    /// that is not folded was appended. It means nothing before the first sweep.
+    /// Time for which the oldest of these days has waited: since it was announced, or, for a finding of a sweep, since
+    /// its oldest unfolded segment was appended. Meaningless before the first sweep.
     pub oldest: Duration,
-    /// Shards that it reads under a lease.
+    /// Number of shards read under a lease.
     pub shards: u64,
-    /// For how long the oldest of their checkpoints has not moved although there was something to move for.
+    /// Longest time for which a checkpoint has not moved although there were changes.
     pub oldest_checkpoint: Duration,
-    /// Segments that were folded.
+    /// Number of folded segments.
     pub segments: u64,
-    /// Rows that were joined in evaluations.
+    /// Number of rows joined in evaluations.
     pub evaluated_rows: u64,
-    /// How often it folded or evaluated again, since somebody else wrote in between.
+    /// Number of repeated folds and evaluations, because another worker wrote in between.
     pub retries: u64,
-    /// Segments that it found to be undecodable, and projections that it found it cannot write.
+    /// Number of undecodable segments and unwritable projections found by this worker.
     pub dead_letters: u64,
-    /// Segments that stop their log or their day's evaluation, and projections that cannot be written, found
-    /// by any worker, as last counted. 0 for a worker without the lease of the sweep, so that they are
-    /// counted once.
+    /// Number of dead letters that stop something, found by any worker, as last counted: segments and projections. 0
+    /// for a worker without the lease of the sweep, so that each is counted once.
     pub stopped: u64,
-    /// Projections that cannot be written, and what cannot be done for workspaces, as far as this worker knows.
+    /// Number of projections that cannot be written and of failed tasks of workspaces, as far as this worker knows.
     pub unwritten: u64,
-    /// The first of them, and why.
+    /// First of them, with the reason.
     pub unwritten_example: Option<String>,
-    /// Days that are folded and not evaluated yet.
+    /// Number of days folded and not evaluated yet.
     pub unevaluated_days: u64,
-    /// How long ago its heartbeat was written; `None` before the first.
+    /// Time since the last heartbeat; `None` before the first.
     pub heartbeat_age: Option<Duration>,
-    /// For how long the shard that is read worst has told nothing, not even that there is nothing new.
+    /// Longest time for which the feed of a shard has not answered.
     pub feed_age: Duration,
-    /// How long ago all workspaces were swept, or this worker began, when it has not swept; `None` for one that has and is not the
-    /// one that sweeps now and then.
+    /// Time since the last sweep of all workspaces, or since this worker began; `None` for one that has swept and does
+    /// not sweep periodically.
     pub sweep_age: Option<Duration>,
-    /// For how long it has been working.
+    /// Time since its start.
     pub age: Duration,
-    /// Sweeps of all workspaces.
+    /// Number of sweeps of all workspaces.
     pub sweeps: u64,
-    /// Segments that the last of them found behind.
+    /// Number of segments that the last of them found behind.
     pub swept_behind: u64,
-    /// Alert rules that fire, as last judged; none for a worker without the lease of the sweep. `None`, while one that has just begun has not judged.
+    /// Firing alert rules, as last evaluated; none for a worker without the lease of the sweep. `None` before the first
+    /// evaluation.
     pub firing: Option<Vec<FiringRule>>,
-    /// Outcomes without a date that wait for their predictions, as last looked for. 0 for a worker without the lease of the sweep.
+    /// Number of unmatched outcomes, as last counted. 0 for a worker without the lease of the sweep.
     pub unmatched: u64,
 }
 
-/// One worker.
+/// Worker of the projector.
 #[derive(Clone, Debug)]
 pub struct Projector {
     shared: Arc<Shared>,
 }
 
 impl Projector {
-    /// A worker on `table`.
+    /// Creates a worker on `table`.
     pub fn new(table: Arc<dyn Table>, options: Options) -> Self {
         Self { shared: Arc::new(Shared::new(table, options)) }
     }
 
-    /// How it is doing.
+    /// Returns its state.
     pub fn health(&self) -> Health {
         let shared = &self.shared;
         let now = Instant::now();
@@ -136,13 +136,13 @@ impl Projector {
         }
     }
 
-    /// Works until `shutdown`, then hands its leases over.
+    /// Works until `shutdown`, then gives its leases back.
     ///
-    /// It begins with a sweep, so it needs no memory of where it ended. A failure that may pass is
-    /// tried again. A segment that cannot be read becomes a dead letter and holds up its own log only.
+    /// It begins with a sweep, so it needs no memory of its last position. A transient failure is retried. An
+    /// unreadable segment becomes a dead letter and stops its own log only.
     ///
     /// # Errors
-    /// When the leases or the feed cannot be used at all.
+    /// Fails if the leases or the feed cannot be used at all.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let shared = &self.shared;
         let loops = async {
@@ -167,7 +167,7 @@ impl Projector {
     }
 }
 
-/// What cannot be written or done, as far as this worker knows, in words.
+/// Names the projections that cannot be written and the failed tasks, as far as this worker knows.
 fn unwritten_or_undone(shared: &Shared) -> Vec<String> {
     let of_days = lock(&shared.unwritten)
         .iter()
@@ -180,7 +180,7 @@ fn unwritten_or_undone(shared: &Shared) -> Vec<String> {
     of_days.into_iter().chain(of_workspaces).collect()
 }
 
-/// Gives back what it holds, so that no worker waits for it. Failing in that is a crash, which is harmless.
+/// Gives back its leases, so that no worker waits for them. A failure has the effect of a crash, which is harmless.
 async fn hand_over(shared: &Shared) {
     let following: Vec<_> = std::mem::take(&mut *lock(&shared.following)).into_values().collect();
     for one in following {
@@ -191,7 +191,7 @@ async fn hand_over(shared: &Shared) {
     }
 }
 
-/// Follows the change feed until `shutdown`, as [`Projector::run`] does, with the usual options.
+/// Follows the change feed until `shutdown`, as [`Projector::run`] does, with the default options.
 ///
 /// # Errors
 /// As [`Projector::run`].

@@ -1,4 +1,4 @@
-//! Merging the days of a window at once, as an operator asks for it; or saying what that would come to.
+//! Merges the days of a window at once at the request of an operator, or plans it.
 
 use std::time::Duration;
 
@@ -19,48 +19,48 @@ use super::{
 };
 use crate::lock;
 
-/// How long to wait where somebody else was quicker.
+/// Time to wait after another process was quicker.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Which days.
+/// Days to merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// The first; all when `None`.
+    /// First day; all days when `None`.
     pub from: Option<Day>,
-    /// The last; the latest of those that are old enough when `None`.
+    /// Last day; the latest day that is old enough when `None`.
     pub to: Option<Day>,
 }
 
-/// What was merged, or would be.
+/// Result of merging, or its plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Days that have events.
+    /// Number of days that have events.
     pub days: usize,
-    /// What was stored of their logs,
+    /// Items of their logs before.
     pub before: Held,
-    /// and what is now, or would be.
+    /// Items of their logs after, or as planned.
     pub after: Held,
-    /// Merged items that were written.
+    /// Number of merged items written.
     pub merged: u64,
-    /// Items that were deleted, since merged items hold their segments.
+    /// Number of deleted items, whose segments merged items contain.
     pub deleted: u64,
 }
 
-/// What it is at.
+/// Progress of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many days of so many are looked at.
+    /// Number of checked days, and of all days.
     Days(usize, usize),
-    /// It waits for so long: then what is merged may be deleted.
+    /// Time that it waits until items may be deleted.
     Waiting(Duration),
 }
 
-/// Merges what can be of the days of a window when the clock says `now`, and deletes what is held twice then, however long that
-/// takes. `wait` is told how long to wait in between. It may be broken off at any time: this or a sweep goes on with it.
+/// Merges the days of a window as of `now`, and then deletes the duplicate items, however long that takes. It calls
+/// `wait` with each time to wait in between. It may be interrupted: another call or a sweep continues.
 ///
 /// # Errors
-/// `Invalid`, when days of the window are too late; `Unavailable`, while keys are being erased; those of
-/// the table, and `Corrupt`.
+/// `Invalid`, when days of the window are too recent; `Unavailable`, while keys are being erased; errors of the table,
+/// and `Corrupt`.
 pub async fn merge_window(
     table: &dyn Table,
     workspace: &Id,
@@ -99,7 +99,7 @@ pub async fn merge_window(
     }
 }
 
-/// What [`merge_window`] would come to, without writing anything.
+/// Returns the report that [`merge_window`] would give, without writing anything.
 ///
 /// # Errors
 /// As [`merge_window`].
@@ -126,7 +126,7 @@ pub async fn plan_window(
     Ok(report)
 }
 
-/// Adds what merging a log would come to.
+/// Adds the plan for one log.
 async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()> {
     let stored = stored_items(table, log).await?;
     let Some(head) = stored.last().map(|head| head.last) else { return Ok(()) };
@@ -142,13 +142,13 @@ async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()>
         gone.items += merged.before.items - merged.after.items;
         gone.bytes += merged.before.bytes - merged.after.bytes;
     }
-    // What was counted before may have changed since.
+    // Counts read before may be outdated.
     report.after.items = report.after.items.saturating_sub(gone.items);
     report.after.bytes = report.after.bytes.saturating_sub(gone.bytes);
     Ok(())
 }
 
-/// The epoch in which something may be merged now.
+/// Reads the erasure epoch in which items may be merged now.
 async fn epoch(table: &dyn Table, workspace: &Id) -> Result<ErasureEpoch> {
     let epoch = ErasureEpoch::load(table, workspace).await?;
     match epoch.is_open || epoch.is_rewriting {
@@ -159,7 +159,7 @@ async fn epoch(table: &dyn Table, workspace: &Id) -> Result<ErasureEpoch> {
     }
 }
 
-/// The days of a window that have events.
+/// Lists the days of a window that have events.
 async fn days(table: &dyn Table, workspace: &Id, window: Window, now: Timestamp) -> Result<Vec<Day>> {
     let latest = now.plus_seconds(-i64::from(AGES[0]) * DAY_SECONDS).day();
     if let Some(day) = [window.from, window.to].into_iter().flatten().find(|day| *day > latest) {
@@ -184,7 +184,7 @@ async fn days(table: &dyn Table, workspace: &Id, window: Window, now: Timestamp)
     Ok(days)
 }
 
-/// What is stored of the logs of days.
+/// Counts the stored items of the logs of days.
 async fn held(table: &dyn Table, workspace: &Id, days: &[Day]) -> Result<Held> {
     let mut held = Held::default();
     for day in days {
@@ -203,7 +203,7 @@ async fn add(table: &dyn Table, range: KeyRange, held: &mut Held) -> Result<()> 
 }
 
 impl Compactor {
-    /// How long it takes until all may be deleted that is held twice, as far as it is known.
+    /// Returns the time until all duplicate items may be deleted, as far as known.
     fn until_quiet(&self) -> Duration {
         let seen = lock(&self.seen);
         let left = seen.values().map(|since| QUIET.saturating_sub(since.elapsed())).max();

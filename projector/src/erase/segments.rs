@@ -20,12 +20,12 @@ const MAX_WRITES: usize = MAX_TRANSACTION_WRITES / 2;
 /// Maximum bytes of these segments: with the erasure and its record they stay below the bound of a transaction.
 const MAX_BYTES: usize = MAX_TRANSACTION_BYTES / 2;
 
-/// The kinds of events that name keys.
+/// Kinds of events that name keys.
 fn kinds() -> impl Iterator<Item = Kind> {
     Kind::STORED.into_iter().filter(|kind| kind.fields().iter().any(|field| kind.is_key(field.name)))
 }
 
-/// The logs of a day that are written again together.
+/// Logs of a day that are rewritten together.
 fn left_of(log: &LogId) -> LeftOfErasure {
     LeftOfErasure { day: log.day, is_unmatched: log.kind == Kind::Unmatched }
 }
@@ -45,8 +45,7 @@ impl<'a> Pages<'a> {
         Self { table, log, query: Some(Query::table(key::segments_from(log, 0)).as_stored()), own: 0 }
     }
 
-    /// Returns what is written in the place of the next items, none of which has one of the keys any more. Segments that cannot
-    /// be read are noted.
+    /// Returns the rewritten forms of the next items that have one of the keys. Unreadable segments are recorded.
     async fn next(&mut self, erasure: &mut Erasure) -> Result<Option<Vec<Erased>>> {
         let Some(query) = self.query.take() else { return Ok(None) };
         let page = self.table.query(&query).await?;
@@ -55,7 +54,7 @@ impl<'a> Pages<'a> {
             let Some((_, seq)) = key::parse_segment(&item.key) else { continue };
             let from = merged::span(&item).map_or(seq, |(_, from, _)| from);
             match caught::text(|| erased_of(item, erasure, self.own)) {
-                // A segment that fits no item stops the erasure, which does not go on with the key left in it.
+                // A rewritten segment that fits no item stops the erasure, since its key would stay.
                 Ok(erased) => {
                     all.extend(erased?);
                     self.own = seq;
@@ -73,7 +72,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Takes the keys out of an item; an error, when it cannot be read.
+/// Replaces the keys in an item; an error, when it is unreadable.
 fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Option<Erased>>> {
     match merged::erase(item, (&erasure.keys, erasure.with_values), counted) {
         Err(error) if is_unreadable(&error) => Err(error),
@@ -81,10 +80,10 @@ fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Optio
     }
 }
 
-/// Reads all segments that may have keys of an erasure, notes the days that have some, and draws the pseudonyms.
+/// Reads all segments that may have keys of an erasure, records the days that have some, and draws the pseudonyms.
 ///
 /// # Errors
-/// `TooLarge`, when a segment without the keys fits no item; those of the table.
+/// `TooLarge`, when a rewritten segment fits no item; errors of the table.
 pub(super) async fn look(table: &dyn Table, erasure: &mut Erasure) -> Result<()> {
     let (mut of, mut lanes, mut found) = (None, 1, Vec::new());
     for LogHead { log, .. } in scan::heads(table, &erasure.workspace).await? {
@@ -94,7 +93,7 @@ pub(super) async fn look(table: &dyn Table, erasure: &mut Erasure) -> Result<()>
         if of.replace((log.day, log.kind)) != Some((log.day, log.kind)) {
             lanes = lanes_of(table, &log).await?;
         }
-        // The lane of metrics is that of the name.
+        // Events of metrics are in the lane of their name, not of a key.
         let is_of_key = lanes > 1 && log.kind != Kind::Metrics;
         if is_of_key && !erasure.keys.keys().any(|key| lane_of(key, lanes) == log.lane) {
             continue;
@@ -102,7 +101,7 @@ pub(super) async fn look(table: &dyn Table, erasure: &mut Erasure) -> Result<()>
         let (mut pages, mut is_found) = (Pages::of(table, &log), false);
         while let Some(erased) = pages.next(erasure).await? {
             is_found |= !erased.is_empty();
-            // Folds have their turn in between.
+            // Lets folds run in between.
             tokio::task::yield_now().await;
         }
         if is_found {
@@ -130,8 +129,8 @@ async fn lanes_of(table: &dyn Table, log: &LogId) -> Result<u8> {
 /// Rewrites the segments of a day, as many at once as a transaction may hold, each time with the progress of the erasure.
 ///
 /// # Errors
-/// `Conflict`, when another process was quicker, or a segment is being deleted; `TooLarge`, when a segment without the keys fits
-/// no item; those of the table. It may be called again: rewritten segments have none of the keys any more.
+/// `Conflict`, when another process was quicker, or a segment is being deleted; `TooLarge`, when a rewritten segment
+/// fits no item; errors of the table. It may be called again: rewritten segments have none of the keys any more.
 pub(super) async fn rewrite(
     table: &dyn Table,
     catalog: &Catalog,

@@ -1,4 +1,5 @@
-//! Evaluations and rollups at ages of their days, made again without what was erased: of the same events, by the same definitions.
+//! Makes evaluations and rollups at ages again after an erasure: from the same events without the erased values, by the
+//! same definitions.
 
 use std::collections::BTreeSet;
 
@@ -20,10 +21,11 @@ use crate::{
     vintages::{fold_of, folded},
 };
 
-/// Makes the evaluations of some days again, unless their events are gone.
+/// Makes the evaluations at ages of some days again, unless their events are gone.
 ///
 /// # Errors
-/// `Corrupt`, when one cannot be made again, since a segment cannot be read; those of the table. It may be called again.
+/// `Corrupt`, when one cannot be made again because a segment is unreadable; errors of the table. It may be called
+/// again.
 pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &BTreeSet<Day>) -> Result<()> {
     // Before any event is read.
     let epoch = ErasureEpoch::load(table, workspace).await?;
@@ -41,7 +43,7 @@ pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &
         for (hours, vintage) in vintages {
             let made = made(table, &day, (&vintage, &definitions), &skipped).await?;
             if made != vintage {
-                // When it is refused, its day has expired meanwhile, or somebody else has done all this.
+                // A refused write means that the day has expired meanwhile, or that another process has done this.
                 vintage::write_again(table, epoch, (workspace, day.day, hours), &made).await?;
             }
         }
@@ -49,7 +51,8 @@ pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id, days: &
     Ok(())
 }
 
-/// Makes the rollups of some days again, unless their events are gone: tags and features went with the keys.
+/// Makes the rollups at ages of some days again, unless their events are gone: tags and features were erased with the
+/// keys.
 ///
 /// # Errors
 /// As [`evaluations_again`].
@@ -67,7 +70,7 @@ pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTre
         };
         let day = WorkspaceDay { workspace: workspace.clone(), day: *day };
         let skipped = dead_letters::skipped(table, version, &day, Refused::ALL).await?;
-        // As it was, and as it is made again.
+        // The rollup before the erasure, and the one made again.
         let mut before: Option<(RollupVintage, RollupVintage)> = None;
         for vintage in vintages.values_mut() {
             let made = match before.take() {
@@ -76,13 +79,13 @@ pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id, days: &BTre
             };
             before = Some((std::mem::replace(vintage, made.clone()), made));
         }
-        // When it is refused, its day has expired meanwhile, or somebody else has done all this.
+        // A refused write means that the day has expired meanwhile, or that another process has done this.
         rollup_vintage::write_again(table, epoch, (workspace, day.day), &vintages).await?;
     }
     Ok(())
 }
 
-/// A rollup of the events as they are now. What an operator has skipped since, because it cannot be read, it says that it leaves out.
+/// Folds a rollup of the present events. It lists unreadable segments that an operator has skipped since as left out.
 async fn rolled_up(
     table: &dyn Table,
     version: u32,
@@ -106,7 +109,7 @@ async fn rolled_up(
     }
 }
 
-/// A vintage of the events as they are now. What an operator has skipped since, because it cannot be read, it says that it leaves out.
+/// Makes a vintage of the present events. It lists unreadable segments that an operator has skipped since as left out.
 async fn made(
     table: &dyn Table,
     day: &WorkspaceDay,

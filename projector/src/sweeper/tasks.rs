@@ -60,7 +60,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Finds the predictions judged by outcomes that name none.
+    /// Finds the predictions labelled by outcomes that name none.
     pub(crate) async fn resolve_unmatched(
         &self,
         workspace: &Id,

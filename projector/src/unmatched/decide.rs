@@ -95,7 +95,7 @@ pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestam
     all
 }
 
-/// Outcomes of a decision: the rows that judge something, once for each prediction that they judge.
+/// Outcomes of a decision: the rows that label something, once for each prediction that they label.
 pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Columns> {
     let rows = decision.matched.iter();
     let rows: Vec<usize> = rows.flat_map(|(row, judged)| repeat_n(*row as usize, judged.len())).collect();

@@ -1,4 +1,4 @@
-//! Verification of rollups at ages: each is what its segments fold to that had been appended when its day had the age.
+//! Verification of rollups at ages: each must equal the fold of the segments appended by the instant of its age.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ use crate::{
 };
 
 impl DayCheck<'_> {
-    /// Those of a day that has its events.
+    /// Verifies the rollups at ages of a day that has its events.
     pub(super) async fn rollup_vintage(&mut self) -> Result<()> {
         let vintages = self.load_rollup_vintage().await?;
-        // Of a day of which it is stated when events were known they are made again before they are asked for.
+        // On a day with events that have known-at times, vintages are made again before each use.
         if vintages.is_empty() || is_stated(self.table, &self.day.workspace, self.day.day).await? {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl DayCheck<'_> {
                 },
             };
             let Some(fresh) = fresh else { continue };
-            // What of features was skipped since was in it.
+            // The vintage includes features of segments that were skipped since.
             let has_features = of_features.is_subset(&vintage.left_out);
             if !is_same(vintage, &fresh, has_features) {
                 self.fault(format_args!("its rollup at {} is not what its segments fold to", age.name));
@@ -72,7 +72,7 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    /// The rollup of the prefix of a vintage; `None`, when a segment of it was damaged and skipped since.
+    /// Folds the prefix of a vintage; `None`, when a segment of it was damaged and skipped since.
     async fn roll_again(
         &self,
         vintage: &RollupVintage,
@@ -87,7 +87,7 @@ impl DayCheck<'_> {
         }
     }
 
-    /// Checks that those of a day whose events are gone can be read.
+    /// Checks that the rollups at ages of a day whose events are gone are readable.
     pub(super) async fn gone_rollups(&mut self) -> Result<()> {
         for (hours, vintage) in self.load_rollup_vintage().await? {
             if let Some(age) = self.age_of(hours, &self.rollup_vintage_key(hours)) {
@@ -107,7 +107,7 @@ impl DayCheck<'_> {
         key::rollup_vintage(&self.day.workspace, self.day.day, hours)
     }
 
-    /// Whether all of it can be read.
+    /// Returns whether all of it is readable.
     fn is_told(&mut self, age: Age, vintage: &RollupVintage) -> bool {
         let rollups = [Some(&vintage.rollup), vintage.features.as_ref()].into_iter().flatten();
         let rollups = rollups.map(|state| Rollup::from_state(state).map(drop));

@@ -1,4 +1,5 @@
-//! Verification of vintages: each is the evaluation, or the rollup, of what had been appended when its day had the age.
+//! Verification of vintages: each must equal the evaluation, or the rollup, of the events appended by the instant of
+//! its age.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use crate::{
 };
 
 impl DayCheck<'_> {
-    /// The vintages of a day that has its events.
+    /// Verifies the vintages of a day that has its events.
     pub(super) async fn vintages(&mut self, catalog: &Catalog) -> Result<()> {
         let WorkspaceVintages { vintages, definitions } = self.load_vintages(catalog).await?;
         if vintages.is_empty() {
@@ -48,7 +49,7 @@ impl DayCheck<'_> {
             match self.fold_again(vintage, &by, &left_out).await? {
                 Ok(None) => {}
                 Ok(Some((fresh, rows))) => {
-                    // Metrics of its own may be made of tags and features, which went with keys that were erased since.
+                    // Custom metrics may use tags and features that were erased with keys since.
                     let differs = fresh.to_state() != told.to_state() && self.report.erased == 0;
                     if differs || vintage.rows.is_some_and(|stored| stored != rows) {
                         self.fault(format_args!(
@@ -66,8 +67,8 @@ impl DayCheck<'_> {
         Ok(())
     }
 
-    /// The evaluation of the prefix of a vintage and its rows; `None`, when a segment of it was damaged and skipped since, and what is
-    /// left can be read.
+    /// Evaluates the prefix of a vintage; returns it and its number of rows. `None`, when a segment was damaged and
+    /// skipped since, and the rest is readable.
     async fn fold_again(
         &self,
         vintage: &Vintage,
@@ -84,7 +85,7 @@ impl DayCheck<'_> {
         Ok(folded.map(|_| None))
     }
 
-    /// Checks that those of a day whose events are gone can be read.
+    /// Checks that the vintages of a day whose events are gone are readable.
     pub(super) async fn gone_vintages(&mut self) -> Result<()> {
         let day = self.day.day;
         let vintages = vintage::between(self.table, &self.day.workspace, day, day).await?;
@@ -103,7 +104,7 @@ impl DayCheck<'_> {
         Ok(WorkspaceVintages { vintages: vintages.remove(&day).unwrap_or_default(), definitions })
     }
 
-    /// The age of a vintage, whose key it is.
+    /// Returns the age of a vintage with this key.
     pub(super) fn age_of(&mut self, hours: u32, key: &Key) -> Option<Age> {
         let age = AGES.into_iter().find(|age| age.hours == hours);
         if age.is_none() {
@@ -116,7 +117,7 @@ impl DayCheck<'_> {
         key::vintage(&self.day.workspace, self.day.day, hours)
     }
 
-    /// Evaluation of a vintage, if it can be read.
+    /// Returns the evaluation of a vintage, if it is readable.
     fn told(&mut self, age: Age, vintage: &Vintage) -> Option<Evaluation> {
         let told = Evaluation::from_states(&vintage.states);
         told.map_err(|error| self.fault(format_args!("its vintage of {} cannot be read: {error}", age.name)))
@@ -124,14 +125,14 @@ impl DayCheck<'_> {
     }
 }
 
-/// The vintages of a day, and by what they are judged.
+/// Vintages of a day, and their definitions.
 struct WorkspaceVintages {
     vintages: BTreeMap<u32, Vintage>,
     definitions: catalog::Definitions,
 }
 
-/// Returns true if a vintage that covers `applied` is of all that had been appended when the day had an age. Segments that are left
-/// out at the ends of logs make no difference.
+/// Returns true if a vintage that covers `applied` covers exactly the events appended by the instant of its age.
+/// Segments left out at the ends of logs make no difference.
 pub(crate) fn is_of_then(
     day: Day,
     age: Age,

@@ -23,10 +23,10 @@ use crate::{
     evaluate::{SKIPPED, compute_in_partitions},
 };
 
-/// Predictions and outcomes that are held unpacked at a time: a part of what evaluations hold, as it comes on top of them.
+/// Maximum predictions and outcomes unpacked at a time. It is less than for evaluations, since it adds to their memory.
 const ROWS_AT_ONCE: usize = 500_000;
 
-/// Makes those of a day that are due, of ages after `last`.
+/// Makes the due vintages of a day, of ages after `last`.
 ///
 /// # Errors
 /// As [`super::make`].
@@ -55,7 +55,7 @@ pub(super) async fn make(
     settled(table, day, epoch, making.all(&logs, &due).await).await
 }
 
-/// The vintages of a day while they are made.
+/// Vintages of a day while they are made.
 struct Making<'a> {
     table: &'a dyn Table,
     epoch: ErasureEpoch,
@@ -112,8 +112,8 @@ impl Making<'_> {
         if heads.is_empty() { heads } else { known.cover(self.day.day, heads) }
     }
 
-    /// The stored evaluation as a vintage, with the definitions by which it judges, if it is of all that there is and nothing has
-    /// come since the first instant.
+    /// Returns the stored evaluation as a vintage, with its definitions, if it covers all events and none has come
+    /// since the first instant.
     async fn stored(
         &self,
         logs: &[LogHead],
@@ -133,7 +133,7 @@ impl Making<'_> {
         Ok(Some((by, Vintage { applied: head.applied, rows: head.rows, left_out, states })))
     }
 
-    /// When the segments of the day were appended; `None`, when one is missing.
+    /// Times at which the segments of the day were appended; `None`, when one is missing.
     async fn arrivals(&self) -> Result<Option<Arrivals>> {
         arrivals(self.table, self.day, JUDGED, &self.skipped).await
     }
@@ -155,7 +155,8 @@ impl Making<'_> {
     }
 }
 
-/// The evaluation of a prefix of a day without its slices, and how many rows were joined; or which segment cannot be read.
+/// Evaluates a prefix of a day without slices; returns it with the number of joined rows, or the segment that cannot be
+/// read.
 pub(crate) async fn fold_of(
     table: &dyn Table,
     day: &WorkspaceDay,

@@ -23,7 +23,7 @@ use crate::{
     features::{self, fold_up_to},
 };
 
-/// Makes those of a day that are due, of ages after `last`.
+/// Makes the due rollups of a day, of ages after `last`.
 ///
 /// # Errors
 /// As [`super::make`].
@@ -37,7 +37,7 @@ pub(super) async fn make(
         return Ok(Made::default());
     };
     let epoch = ErasureEpoch::load(table, &day.workspace).await?;
-    // Parts that no rollup names yet would be taken for old ones.
+    // During an erasure, parts that no rollup names yet would be taken for old ones.
     if epoch.is_open {
         return Ok(Made::WAITING);
     }
@@ -55,7 +55,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Makes and writes those that are due, the youngest first.
+    /// Makes and writes the due rollups, the youngest first.
     async fn all(&self, logs: &[LogHead], due: &[Due]) -> Result<Made> {
         let WorkspaceDay { workspace, day } = self.day;
         let mut made = Made::default();
@@ -94,13 +94,13 @@ impl Making<'_> {
             let is_written =
                 rollup_vintage::write(self.table, self.epoch, at, &vintage, before.as_ref()).await?;
             made.rollups += u64::from(is_written);
-            // The parts of what was refused may not be there.
+            // The parts of a refused one may be missing.
             before = is_written.then_some(vintage);
         }
         Ok(made)
     }
 
-    /// What is stored, if it is of this prefix.
+    /// Returns the stored rollup, if it covers this prefix.
     async fn copied(&self, applied: &Applied, left_out: &Skipped) -> Result<Option<RollupVintage>> {
         let key = key::rollup(&self.day.workspace, self.version, self.day.day);
         let Some(item) = self.table.get(&key).await? else { return Ok(None) };
@@ -114,7 +114,7 @@ impl Making<'_> {
             Some((head, _)) if head.applied != of_features => return Ok(None),
             Some((head, _)) => Some(head.state),
         };
-        // Read after the rollup: one that has been folded further since is ahead of it.
+        // Read after the rollup: a part that has been folded further since is ahead of it.
         let mut parts = stored_parts(self.table, self.version, self.day, Folding::Rollup).await?;
         let is_of = |part: &PartFold| covers(applied, &part.applied);
         if features.is_some() {
@@ -136,10 +136,10 @@ impl Making<'_> {
     }
 }
 
-/// The rollup of a prefix of a day, without some segments; or which segment cannot be folded.
+/// Folds the rollup of a prefix of a day without some segments; or returns the segment that cannot be folded.
 ///
 /// # Errors
-/// Those of the table, and `Incomplete` when a log ends before the prefix does.
+/// Errors of the table, and `Incomplete` when a log ends before the prefix does.
 pub(crate) async fn folded(
     table: &dyn Table,
     version: u32,
