@@ -88,7 +88,8 @@ pub fn judged(lines: &[Line]) -> Vec<Judged> {
 /// Returns the table in Markdown, of the lines that have a goal. A row does not repeat the work of the row above.
 fn table(lines: &[Line]) -> String {
     let mut text =
-        "| work | Almanac | beside | its figure | ratio | goal |\n| --- | --- | --- | --- | --- | --- |\n".to_owned();
+        "| work | Almanac | beside | its figure | ratio | goal |\n| --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
     let mut above = (String::new(), String::new());
     for line in lines.iter().filter(|line| !line.goals(0.0).is_empty()) {
         let (ours, theirs, ratio) = match &line.figures {
