@@ -35,12 +35,11 @@ use tests::world::snapshot;
 
 const INTRODUCTION: &str = "# What is in the table
 
-One item of each type of the catalog, as it is stored: written by the catalog itself and printed by
-`tests/api/table_doc.rs`, which compares this page with what it finds (`INSTA_UPDATE=always` writes it again). Ids are
-replaced by others of the same length. Values stand as DynamoDB writes them; SQLite keeps the same text.
+One stored item of each type of the catalog, printed by `tests/api/table_doc.rs` (`INSTA_UPDATE=always` writes this page
+again). Ids are replaced by others of the same length. Values stand as in DynamoDB; SQLite keeps the same text.
 
-`ver` counts the changes that people made; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the
-index `GSI1`. Other items, of logs and projections, are listed in `log/src/key.rs`.
+`ver` counts changes by people; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the index `GSI1`.
+`log/src/key.rs` lists other items, of logs and projections.
 ";
 
 fn now() -> Timestamp {
