@@ -100,18 +100,12 @@ fn frames(
     }));
     let found = interleave(context.rounds, sides);
     let peer = ("polars on Parquet", &found[FORMS.len() + PROGRAMS.len()]);
-    let of = |words: &str| {
-        format!(
-            "{words}, 7 of {} days, {}",
-            context.data.days(),
-            if at == 0 { "all columns" } else { "3 columns" }
-        )
-    };
+    let of = |words: &str| format!("{words}, {}", if at == 0 { "all columns" } else { "3 columns" });
     let mut lines: Vec<Line> = FORMS
         .iter()
         .zip(&found)
         .map(|((form, ids), found)| {
-            Line::of(ids[at], of(&format!("{form} over HTTP to a frame")), ("ms", "ms"), found, peer)
+            Line::of(ids[at], of(&format!("{form} to a frame")), ("ms", "ms"), found, peer)
         })
         .collect();
     lines.extend(
@@ -134,7 +128,7 @@ fn on_the_way(at: usize, of: impl Fn(&str) -> String, found: &[Found]) -> anyhow
         let place =
             FORMS.iter().position(|(name, _)| *name == form).context("a form that is not measured")?;
         let rate = found[place].samples("mb_per_s");
-        lines.push(Line::alone(id, of(&format!("{form} over HTTP")), "MB/s", rate));
+        lines.push(Line::alone(id, of(form), "MB/s", rate));
     }
     Ok(lines)
 }

@@ -139,8 +139,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         let of = &counted[&features];
         let kilobytes = of.packed as f64 / 1024.0;
         let figures = Figures { almanac: one(of.appended as f64), peer: Some(one(kilobytes)) };
-        let work = format!("write units of appending {} predictions with {features} features", rows.len());
-        let peer = Some("the kilobytes of their segments".to_owned());
+        let work = format!("appending {} predictions with {features} features", rows.len());
+        let peer = Some("kilobytes of their segments".to_owned());
         lines.push(Line { id, work, unit: "WRU", peer, figures: Ok(figures) });
     }
     for (features, id) in [(10, "features-10/sketch"), (100, "features-100/sketch")] {

@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let peers =
         [("Almanac: NDJSON", &found[0]), (SQLITE, &found[3]), ("chDB, MergeTree, Arrow, fsync", &found[4])];
     let line = |id, work, at: usize, peer: usize| Line::of(id, work, rate, &found[at], peers[peer]);
-    let works = ["columnar JSON over HTTP to durable", "Arrow IPC stream over HTTP to durable"];
+    let works = ["columnar JSON", "Arrow IPC stream"];
     Ok(vec![
         line("columns/ndjson", works[0], 1, 0),
         line("columns/sqlite", works[0], 1, 1),

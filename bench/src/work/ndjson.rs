@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let [almanac, sqlite, chdb, mlflow] = &found[..] else { return Ok(Vec::new()) };
     // A day of few rows fills no batch.
     let batch = context.data.rows_of(0).min(BATCH_ROWS);
-    let work = format!("NDJSON over HTTP to durable, batches of {batch}, {CONNECTIONS} connections");
+    let work = format!("NDJSON, batches of {batch}, {CONNECTIONS} connections");
     let rate = ("rows/s", "rows_per_s");
     Ok(vec![
         Line::of("ndjson/sqlite", &work, rate, almanac, (SQLITE, sqlite)),
@@ -88,7 +88,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
 }
 
 /// Name of the side with rows of SQLite.
-pub(super) const SQLITE: &str = "SQLite rows, FULL, index on day";
+pub(super) const SQLITE: &str = "SQLite rows";
 
 /// Inserts rows into a new SQLite file.
 pub(super) fn sqlite(context: &Context, rows: usize) -> anyhow::Result<Readings> {

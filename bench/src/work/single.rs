@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         ],
     );
     let [almanac, mlflow] = &found[..] else { return Ok(Vec::new()) };
-    let work = format!("single events over HTTP to durable, {CONNECTIONS} connections");
+    let work = format!("single events, {CONNECTIONS} connections");
     Ok(vec![
         Line::of("single/mlflow", work, ("rows/s", "rows_per_s"), almanac, ("MLflow log_metric", mlflow)),
         Line::alone("single/p50", "the same: p50", "ms", almanac.samples("p50_ms")),

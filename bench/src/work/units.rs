@@ -98,7 +98,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let mut lines = vec![
         line(
             "units/items",
-            "DynamoDB write units for 1,000 predictions, all that is written",
+            "1,000 predictions, all that is written",
             per_thousand(units.all(), rows),
             beside(),
         ),

@@ -48,10 +48,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
             of_peer("duckdb_window.py", database, named),
         ];
         let found = interleave(context.rounds, sides);
-        let work = format!("7 of {} days {work}", context.data.days());
-        let line = |at: usize, peer| {
-            Line::of(ids[at - 1], work.clone(), ("ms", "ms"), &found[0], (peer, &found[at]))
-        };
+        let line = |at: usize, peer| Line::of(ids[at - 1], work, ("ms", "ms"), &found[0], (peer, &found[at]));
         lines.push(line(1, "polars on Parquet"));
         lines.push(line(2, "DuckDB to a polars frame"));
     }
