@@ -1,6 +1,6 @@
-//! Alert rules: judging the number of each day, and deciding when to notify people, as a pure state machine.
+//! Alert rules as a pure state machine: evaluates the number of each day, and decides when to notify people.
 //!
-//! A rule judges whole days, one after the other. [`Rule::judge`] compares the number of a day with a threshold, or
+//! A rule evaluates whole days, one after the other. [`Rule::judge`] compares the number of a day with a threshold, or
 //! its robust z-score among the days before it, and returns a [`Verdict`]. [`Standing::step`] takes the verdicts in
 //! the order of days and returns the transitions: the rule begins to fire, or is resolved. Replaying the same numbers
 //! gives the same transitions ([`replay`]).
@@ -26,7 +26,7 @@ pub struct Rule {
     pub test: Test,
     /// Threshold at which a firing rule is resolved; that of `test`, when `None`.
     pub clear: Option<f64>,
-    /// Minimum number of events behind a day's number for it to be judged.
+    /// Minimum number of events behind a day's number for it to be evaluated.
     pub min_n: u64,
     /// Number of consecutive days beyond the threshold before the rule fires, at least 1.
     pub for_days: u32,
@@ -52,7 +52,7 @@ pub enum Verdict {
     Between,
     /// All is well.
     Cleared,
-    /// Too little data to judge the day.
+    /// Too little data to evaluate the day.
     Unknown,
 }
 
@@ -108,7 +108,7 @@ impl Transition {
 pub struct Standing {
     /// State of the rule.
     pub state: State,
-    /// Number of consecutive judged days beyond the threshold, while pending.
+    /// Number of consecutive evaluated days beyond the threshold, while pending.
     pub days: u32,
 }
 
@@ -149,7 +149,7 @@ impl Rule {
         (2 * known.len() >= window).then(|| robust_z(value, &known)).flatten()
     }
 
-    /// Judges a measured number.
+    /// Evaluates a measured number.
     pub fn judge(&self, measured: Option<f64>) -> Verdict {
         let Some(measured) = measured else { return Verdict::Unknown };
         // Oriented so that greater is worse.
@@ -166,7 +166,7 @@ impl Rule {
     }
 }
 
-/// A day as a rule judged it.
+/// A day as a rule evaluated it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JudgedDay {
     /// The day.
@@ -183,7 +183,7 @@ pub struct JudgedDay {
     pub transition: Option<Transition>,
 }
 
-/// Judges consecutive days from a standing on. The first `before` days only serve as history.
+/// Evaluates consecutive days from a standing on. The first `before` days only serve as history.
 pub fn replay(rule: &Rule, standing: Standing, days: &[(Day, Reading)], before: usize) -> Vec<JudgedDay> {
     let readings: Vec<Reading> = days.iter().map(|(_, reading)| *reading).collect();
     let mut standing = standing;

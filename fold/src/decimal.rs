@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_equal_as_decimals_is_equal() {
+    fn equal_decimals_have_equal_forms() {
         assert_eq!(difference(0.3, 0.2), 0.1);
         assert_eq!(difference(0.2, 0.1), 0.1);
         assert_eq!(difference(1.0, 0.9), 0.1);

@@ -45,13 +45,13 @@ pub enum FoldError {
         /// Number of rows.
         rows: usize,
     },
-    /// The days of a window judge a release by other tasks.
+    /// A release has tasks of different kinds on the days of a window.
     #[error("the release `{release}` changed its task; metrics of a window are of one task")]
     OtherTask {
         /// Name of the release.
         release: String,
     },
-    /// Releases that are pooled are judged by tasks of several kinds.
+    /// Pooled releases have tasks of different kinds.
     #[error("the releases of `{pool}` have tasks of several kinds; metrics are of one kind")]
     OtherTasks {
         /// Name of the pool.

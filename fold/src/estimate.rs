@@ -1,5 +1,5 @@
-//! Metrics of a classification that are expected before there is truth, from scores calibrated on predictions with
-//! truth: confidence-based performance estimation, as NannyML calls it.
+//! Metrics of a classification that are expected before there are labels, from scores calibrated on labelled predictions:
+//! confidence-based performance estimation, as NannyML calls it.
 //!
 //! A calibrated score is the probability of the positive class, so the expected number of true positives among
 //! predictions is a sum of such probabilities, and a metric of expected counts is an expected metric. The assumption
@@ -19,7 +19,7 @@ pub struct Case {
     pub score: f64,
     /// True if the prediction is of the positive class.
     pub says_positive: bool,
-    /// True if the positive class is the real one; `None` without truth.
+    /// True if the positive class is the real one; `None` without a label.
     pub is_positive: Option<bool>,
     /// Worth of the prediction if the negative class is the real one, and if the positive one is; `None` without
     /// costs.
@@ -34,8 +34,8 @@ pub struct Calibration {
     points: Vec<(f64, f64)>,
 }
 
-/// A judged score: the score, its positive predictions, and all its predictions.
-type Judged = (f64, f64, f64);
+/// A labelled score: the score, the number of its positive predictions, and of all its predictions.
+type LabelledScore = (f64, f64, f64);
 
 /// Neighbouring scores of one share.
 #[derive(Clone, Copy)]
@@ -53,10 +53,10 @@ impl Block {
 }
 
 impl Calibration {
-    /// Fits cases with truth; `None` unless both classes occur among them.
+    /// Fits labelled cases; `None` unless both classes occur among them.
     pub fn of(cases: &[Case]) -> Option<Self> {
         let judged = cases.iter().filter_map(|case| Some((case.score, case.is_positive?)));
-        let judged: Vec<Judged> =
+        let judged: Vec<LabelledScore> =
             judged.map(|(score, is_positive)| (score, f64::from(u8::from(is_positive)), 1.0)).collect();
         let positives = judged.iter().filter(|(_, positives, _)| *positives > 0.0).count();
         if positives == 0 || positives == judged.len() {
@@ -65,8 +65,8 @@ impl Calibration {
         Self::fit(judged)
     }
 
-    /// Fits judged scores; `None` if there are none.
-    fn fit(mut judged: Vec<Judged>) -> Option<Self> {
+    /// Fits labelled scores; `None` if there are none.
+    fn fit(mut judged: Vec<LabelledScore>) -> Option<Self> {
         judged.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         let mut blocks = Vec::<Block>::new();
         for same in judged.chunk_by(|one, other| one.0 == other.0) {
@@ -146,7 +146,7 @@ pub fn expected<'a>(
     })
 }
 
-/// Returns each metric of [`EXPECTED`] of the cases with truth; `None` if undefined. A known truth counts as a
+/// Returns each metric of [`EXPECTED`] of the labelled cases; `None` if undefined. A known label counts as a
 /// probability of 0 or 1.
 ///
 /// Holds [`BYTES_OF_EXPECTED`] for each case.

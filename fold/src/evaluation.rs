@@ -1,6 +1,6 @@
 //! The quality of the predictions of each release on one day.
 //!
-//! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
+//! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and evaluated by the formulas of
 //! [`crate::formulas`], according to the [`Task`](event::Task) of the release. An evaluation is always computed from
 //! all segments of its day, so it stores results only. A day too large for memory is taken [`Partition`] by
 //! partition; the result is the same to the bit.
@@ -75,10 +75,10 @@ pub struct Evaluation {
     /// Results by the values of the dimensions that releases declare.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub slices: Slices,
-    /// Outcomes that say something of the day, each as often as it was sent.
+    /// Outcomes of the day, repeated ones too.
     pub outcomes: u64,
-    /// Outcomes among them that fit no prediction of the day, of whatever release: none has their key or, where they say
-    /// so, their key at that instant.
+    /// Outcomes among them that fit no prediction of the day, of any release: none has their key or, if they name an
+    /// instant, their key at that instant.
     pub orphaned: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct ReleaseEvaluation {
     /// Record against the other releases of the day.
     #[serde(default, skip_serializing_if = "Record::is_empty")]
     pub record: Record,
-    /// First day of the definition by which they were judged; `None` for the first definition.
+    /// First day of the definition by which they were evaluated; `None` for the first definition.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "state::day")]
     pub defined_from: Option<Day>,
     /// Measures by task; `None` when the release has no definition.
@@ -122,7 +122,8 @@ impl ReleaseEvaluation {
         ratio(self.labelled, self.predictions)
     }
 
-    /// Returns the number of judged predictions, whose outcome has a label or a value as the task requires.
+    /// Returns the number of evaluated predictions: those whose outcome has a label or a value, as the task requires
+    /// (the column `labelled`).
     pub fn judged(&self) -> u64 {
         match &self.measures {
             Some(Measures::Binary(of)) => of.judged,
@@ -132,7 +133,7 @@ impl ReleaseEvaluation {
         }
     }
 
-    /// Returns the number of predictions with an outcome that cannot judge them: it or the prediction lacks the label
+    /// Returns the number of predictions with an outcome that cannot label them: it or the prediction lacks the label
     /// or value that the task requires, or the release has no task.
     pub fn unlabelled(&self) -> u64 {
         self.labelled.saturating_sub(self.judged())
@@ -151,7 +152,7 @@ pub enum Measures {
     Regression(Regression),
 }
 
-/// Results of a binary classification. Only outcomes with a label judge. An undefined metric, such as precision when
+/// Results of a binary classification. Only outcomes with a label count. An undefined metric, such as precision when
 /// nothing was predicted positive, is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
@@ -167,7 +168,7 @@ pub struct Binary {
     pub judged: u64,
     /// Number of these outcomes that are positive.
     pub positives: u64,
-    /// Judged predictions with a class. A prediction with a label is positive if it equals the positive label, one
+    /// Evaluated predictions with a class. A prediction with a label is positive if it equals the positive label, one
     /// without a label if its score is at least `threshold`; one with neither has no class.
     pub confusion: Confusion,
     /// See [`Confusion::accuracy`].
@@ -178,7 +179,7 @@ pub struct Binary {
     pub recall: Option<f64>,
     /// See [`Confusion::f1`].
     pub f1: Option<f64>,
-    /// Judged predictions with a score in [0, 1]; the results below are based on them.
+    /// Evaluated predictions with a score in [0, 1]; the results below are based on them.
     pub scored: u64,
     /// See [`crate::formulas::Scores::judge`].
     pub auc: Option<f64>,
@@ -206,9 +207,9 @@ pub struct Multiclass {
     /// Predictions with a label or with scores whose outcome has a label. The class of one without a label is the
     /// class with the greatest score, among several the first in the order of their bytes.
     pub judged: u64,
-    /// Judged predictions whose label is that of the outcome.
+    /// Evaluated predictions whose label is that of the outcome.
     pub correct: u64,
-    /// correct / judged (`accuracy_score`).
+    /// `correct` / `judged` (`accuracy_score`).
     pub accuracy: Option<f64>,
     /// Counts by class.
     pub classes: Classes,
@@ -305,8 +306,8 @@ impl Evaluation {
     }
 }
 
-/// Judges the predictions of a day by the outcomes in the log of the same day. A release without a definition is
-/// counted, but not judged.
+/// Evaluates the predictions of a day by the outcomes in the log of the same day. A release without a definition is
+/// counted, but not evaluated.
 ///
 /// # Errors
 /// Fails if a column is not as its kind requires, or if there are more than 2^32 - 3 rows.

@@ -1,6 +1,6 @@
-//! Formulas by which predictions are judged, as in scikit-learn 1.x unless noted otherwise.
+//! Formulas by which predictions are evaluated, as in scikit-learn 1.x unless noted otherwise.
 //!
-//! Each is fed one judged prediction at a time and does not depend on their order: counts are integers, sums are
+//! Each is fed one evaluated prediction at a time and does not depend on their order: counts are integers, sums are
 //! exact, and the logarithm is `libm`'s, so that every platform gives the same bits. An undefined result, such as
 //! recall without positives, is `None`.
 
@@ -185,7 +185,7 @@ pub(crate) fn brier(probability: f64, positive: bool) -> f64 {
     error * error
 }
 
-/// Judges probabilities of the positive class.
+/// Evaluates probabilities of the positive class.
 #[derive(Clone, Debug, Default)]
 pub struct Probabilities {
     n: u64,

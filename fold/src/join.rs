@@ -1,9 +1,9 @@
-//! Join of the predictions of a day with the outcomes that judge them.
+//! Join of the predictions of a day with the outcomes that label them.
 //!
 //! - A prediction is identified by (release, key, `predicted_at`). If it was sent several times, the
 //!   last one in log order (the [`LogPosition`](event::lane::LogPosition) of its segment, row) counts.
-//! - An outcome with `predicted_at` judges the predictions of its key at exactly that instant; one
-//!   without it, all predictions of its key on that day. Both judge them for every release.
+//! - An outcome with `predicted_at` labels the predictions of its key at exactly that instant; one
+//!   without it, all predictions of its key on that day. Both label them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
 //! - A retracted event removes itself and all events of its identity before it: for a prediction that is (release,
@@ -33,7 +33,7 @@ pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", RETR
 /// Columns that [`join`] needs of outcomes.
 pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", RETRACTED];
 
-/// A prediction and the outcome that judges it.
+/// A prediction and the outcome that labels it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The prediction, in the slice of prediction segments.
@@ -152,7 +152,7 @@ struct Prediction {
 struct Outcome {
     observed: i64,
     at: RowRef,
-    /// True if it judges one instant; otherwise it judges the whole day, and its instant is meaningless.
+    /// True if it labels one instant; otherwise it labels the whole day, and its instant is meaningless.
     of_instant: bool,
     is_retracted: bool,
 }

@@ -1,13 +1,13 @@
-//! Predictions judged by an outcome that names no instant: the latest of its key within a span of time, or all of
+//! Predictions labelled by an outcome that names no instant: the latest of its key within a span of time, or all of
 //! them.
 //!
 //! A prediction counts here as it does in the [join](mod@crate::join): a retracted one removes itself and all earlier
 //! ones of its identity (release, key, `predicted_at`). An instant is found while the prediction of any release
-//! counts there, because an outcome judges every release.
+//! counts there, because an outcome labels every release.
 //!
 //! The segments of a day are added once, in any order. If one of the instants found was retracted by some release
-//! ([`Latest::again`]), they are added a second time, with all retractions known. So memory grows with the questions
-//! and with the retractions of their keys, not with the day.
+//! ([`Latest::again`]), they are added a second time, with all retractions known. So memory grows with the searches and
+//! with the retractions of their keys, not with the day.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,14 +24,14 @@ use crate::{
 /// Columns that [`Latest`] needs of predictions.
 pub const COLUMNS: &[&str] = &["key", "predicted_at", "release", RETRACTED];
 
-/// Maximum number of retracted predictions held for the keys of one question and day.
+/// Maximum number of retracted predictions in memory for the keys of one search and day.
 pub const MAX_RETRACTED: usize = 1_000_000;
 
-/// Maximum number of predictions that one outcome judges. At most one more than that is held for a question.
+/// Maximum number of predictions that one outcome labels. At most one more is in memory for a search.
 pub const MAX_JUDGED: usize = 1_000;
 
-/// A question for the latest prediction of a key in a span of time, in microseconds, both ends included, or for all
-/// of them.
+/// A search for the latest prediction of a key in a span of time, in microseconds, both ends included, or for all of
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Key of the predictions.
@@ -47,11 +47,11 @@ pub struct Asked {
 /// Identity of a prediction: release, key and instant.
 type Identity = (String, String, i64);
 
-/// Predictions of a day that answer questions.
+/// Predictions of a day that match searches.
 #[derive(Debug)]
 pub struct Latest<'a> {
     asked: &'a [Asked],
-    /// Numbers of the questions of each key.
+    /// Indexes of the searches of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
     found: Vec<BTreeSet<i64>>,
     /// Position and row of the last retraction of each identity.
@@ -61,7 +61,7 @@ pub struct Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    /// Creates the search for the questions with these numbers.
+    /// Creates the matcher of the searches with these indexes.
     pub fn new(asked: &'a [Asked], numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut of_key = HashMap::<&str, Vec<usize>>::new();
         for number in numbers {
@@ -71,7 +71,7 @@ impl<'a> Latest<'a> {
         Self { asked, of_key, found, retracted, is_second: false }
     }
 
-    /// Returns the keys of the questions.
+    /// Returns the keys of the searches.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.of_key.keys().copied()
     }
@@ -137,13 +137,13 @@ impl<'a> Latest<'a> {
         true
     }
 
-    /// Returns the instants found, by the number of the question; more than [`MAX_JUDGED`] if there are too many.
+    /// Returns the instants found, by the index of the search; more than [`MAX_JUDGED`] if there are too many.
     pub fn finish(self) -> Vec<BTreeSet<i64>> {
         self.found
     }
 }
 
-/// Records the instant of a prediction that fits a question.
+/// Records the instant of a prediction that matches a search.
 fn note(found: &mut BTreeSet<i64>, applies_to: AppliesTo, at: i64) {
     match applies_to {
         AppliesTo::Latest if found.last().is_none_or(|last| *last < at) => {

@@ -8,8 +8,8 @@
 //! - [`exact`] and [`fixed`]: sums of doubles that do not depend on the order of their terms;
 //! - [`sketch`]: quantiles that do not depend on it either;
 //! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric, tag and feature;
-//! - [`mod@join`]: the outcome that judges each prediction, including repeats and corrections;
-//! - [`latest`]: the predictions that an outcome without an instant judges;
+//! - [`mod@join`]: the outcome that labels each prediction, including repeats and corrections;
+//! - [`latest`]: the predictions that an outcome without an instant labels;
 //! - [`formulas`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: the quality of each release on one day;
 //! - [`metric`]: the table of its metrics, from which columns, rankings and windows are derived;

@@ -1,8 +1,8 @@
-//! Number of predictions of a day that will finally be judged, estimated from days with complete truth.
+//! Number of predictions of a day that will finally be labelled, estimated from days whose outcomes are known.
 //!
 //! The additive method of claims reserving (Schmidt and Zocher, "The Bornhuetter-Ferguson principle", Variance 2(1),
-//! 2008): among all predictions of the days that have reached an age, the share judged between the age before and
-//! this one is expected of every day. Unlike a ratio of counts it needs no truth at a young age.
+//! 2008): among all predictions of the days that have reached an age, the share labelled between the age before and
+//! this one is expected of every day. Unlike a ratio of counts it needs no labels at a young age.
 
 use event::{Day, Timestamp};
 
@@ -15,8 +15,7 @@ pub struct Age {
     pub name: &'static str,
 }
 
-/// Ages at which maturity reports the evaluation of a day, the youngest first. A snapshot of the evaluation is kept
-/// at each of them.
+/// Ages of a day at which a vintage of its evaluation is stored, the youngest first.
 pub const AGES: [Age; 7] = [
     Age { hours: 1, name: "1h" },
     Age { hours: 6, name: "6h" },
@@ -34,18 +33,18 @@ impl Age {
     }
 }
 
-/// A day with the arrival of its truth.
+/// A day with the arrival of its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Number of predictions.
     pub predictions: u64,
-    /// Number of predictions judged at each age reached, the youngest first.
+    /// Number of predictions labelled at each age reached, the youngest first.
     pub judged: Vec<u64>,
-    /// Number of predictions judged by the latest data.
+    /// Number of predictions labelled by the latest data.
     pub latest: u64,
 }
 
-/// Returns the expected final number of judged predictions of each day. For a day that has reached the last of
+/// Returns the expected final number of labelled predictions of each day. For a day that has reached the last of
 /// `ages`, it is the known number; for another one it is `None` if no day has reached some later age.
 pub fn expected(days: &[Arrival], ages: usize) -> Vec<Option<f64>> {
     // The latest data follows the last age.
@@ -62,7 +61,7 @@ pub fn expected(days: &[Arrival], ages: usize) -> Vec<Option<f64>> {
     days.iter().map(of_day).collect()
 }
 
-/// Returns the share of predictions judged since the age before, over the days that have reached an age. `None` if
+/// Returns the share of predictions labelled since the age before, over the days that have reached an age. `None` if
 /// there are none.
 fn share(days: &[Arrival], age: usize, ages: usize) -> Option<f64> {
     let (mut judged, mut predictions) = (0.0, 0.0);

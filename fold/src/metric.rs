@@ -43,7 +43,7 @@ pub struct Metric {
     pub is_main: bool,
     /// Method of its 95% interval for keys that do not repeat; `None` if it has none.
     pub method: Option<Method>,
-    /// Subset of the judged predictions that it covers.
+    /// Subset of the evaluated predictions that it covers.
     pub of: Of,
     /// Its value with a given number in place of a division by zero, for which scikit-learn warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
@@ -64,7 +64,7 @@ pub enum Getter {
     Number(fn(&Row<'_>) -> Option<f64>),
 }
 
-/// Subset of the judged predictions that a metric covers.
+/// Subset of the evaluated predictions that a metric covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Predictions with a class or a number.
@@ -249,12 +249,12 @@ impl Evaluation {
 }
 
 impl ReleaseEvaluation {
-    /// Returns the value of a metric; `None` if the task of the release does not have it, or nothing was judged.
+    /// Returns the value of a metric; `None` if the task of the release does not have it, or nothing was evaluated.
     pub fn metric(&self, metric: &Metric) -> Option<f64> {
         if let Getter::Number(read) = metric.getter { read(&Row::of(self)) } else { None }
     }
 
-    /// Returns the inputs of a test of a metric; `None` if not supported or nothing was judged.
+    /// Returns the inputs of a test of a metric; `None` if not supported or nothing was evaluated.
     pub fn evidence(&self, metric: &Metric) -> Option<Evidence> {
         (metric.evidence?)(&Row::of(self))
     }

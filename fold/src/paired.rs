@@ -1,4 +1,4 @@
-//! Two releases head to head, prediction by prediction: outcomes that both predicted, and that judge both.
+//! Two releases head to head, prediction by prediction: outcomes that both predicted, and that label both.
 //!
 //! Pairing makes the comparison sharper than that of two metrics with an interval each: a hard day is hard for both.
 
@@ -26,10 +26,10 @@ pub struct Side {
     pub is_number: bool,
 }
 
-/// Predictions of two releases that one outcome judges.
+/// Predictions of two releases that one outcome labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Meeting {
-    /// Place of its day among the judged days.
+    /// Place of its day among the evaluated days.
     pub day: u32,
     /// Hash of its key: the order of meetings within a day, which is independent of their results.
     pub key: u64,

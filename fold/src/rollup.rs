@@ -82,7 +82,7 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// Returns the number of events of a kind. Unmatched outcomes are counted on the days that they judge, as outcomes.
+    /// Returns the number of events of a kind. Unmatched outcomes are counted on the days that they label, as outcomes.
     pub fn events(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.predictions.total.n,

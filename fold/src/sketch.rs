@@ -126,8 +126,8 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         if self.near.level == 0 { 0.0 } else { (f64::from(self.near.level) - 53.0).exp2() }
     }
 
-    /// The cells of both, from the least to the greatest, as wide as those of the coarser one, where all numbers lie within the
-    /// extremes.
+    /// Returns the cells of both, from the least to the greatest, as wide as those of the coarser one, where all
+    /// numbers lie within the extremes.
     pub fn beside(&self, other: &Self, (min, max): (f64, f64)) -> Vec<Beside> {
         let mut cells = self.near.beside(&other.near);
         for cell in &mut cells {
@@ -169,7 +169,7 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
 
 /// Number of a rank with its bounds.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct RankedNumber {
     number: f64,
     is_exact: bool,
     /// Greatest rank whose number is certainly not greater than this one.
@@ -179,7 +179,7 @@ struct Known {
 }
 
 /// Returns the number of a rank, interpolated within its cell if that holds several numbers.
-fn at(runs: &[Run], rank: u64, last: u64) -> Option<Known> {
+fn at(runs: &[Run], rank: u64, last: u64) -> Option<RankedNumber> {
     let mut before = 0u64;
     for run in runs {
         let after = before.saturating_add(run.n);
@@ -188,12 +188,17 @@ fn at(runs: &[Run], rank: u64, last: u64) -> Option<Known> {
             continue;
         }
         if run.least == run.greatest {
-            return Some(Known { number: run.least, is_exact: true, from: rank, to: rank });
+            return Some(RankedNumber { number: run.least, is_exact: true, from: rank, to: rank });
         }
         let within = ((rank - before) as f64 + 0.5) / run.n as f64;
         let number = run.least + (run.greatest - run.least) * within;
         // Other numbers of the cell may lie to either side of it.
-        return Some(Known { number, is_exact: false, from: before.saturating_sub(1), to: after.min(last) });
+        return Some(RankedNumber {
+            number,
+            is_exact: false,
+            from: before.saturating_sub(1),
+            to: after.min(last),
+        });
     }
     None
 }

@@ -59,7 +59,7 @@ impl Sample {
         self.results += 1;
     }
 
-    /// Returns the number of predictions, judged or not.
+    /// Returns the number of predictions, evaluated or not.
     pub fn predictions(&self) -> u64 {
         self.predictions
     }
@@ -100,7 +100,7 @@ impl Sample {
 pub struct Ranked<L> {
     /// Label of the slice.
     pub label: L,
-    /// Number of its predictions, judged or not, as a share of all.
+    /// Number of its predictions, evaluated or not, as a share of all.
     pub share: f64,
     /// Number of predictions behind the metric.
     pub n: u64,

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{FoldError, Result};
 
-/// The version that is written.
+/// Version of the states that are written.
 ///
-/// It covers the choice of the names that a part keeps: the hash of names ([`crate::hash`]), the budgets, and
-/// what a value is taken to weigh. When one of them changes, folding the same events keeps other names, so the
-/// version must change as well.
+/// It covers the choice of the names that a part keeps: the hash of names ([`crate::hash`]), the budgets, and the
+/// weights of values. When one of them changes, folding the same events keeps other names, so the version must change
+/// as well.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct Version {
     v: u32,
 }
 
-/// The text of a state, which must be made of strings and finite numbers.
+/// Writes the text of a state, which must be made of strings and finite numbers.
 pub(crate) fn write<T: Serialize>(state: &T) -> String {
     serde_json::to_string(&Versioned { v: VERSION, state }).expect("maps with text keys become JSON")
 }
@@ -33,7 +33,7 @@ pub(crate) fn write<T: Serialize>(state: &T) -> String {
 /// Beginning of the text of each state.
 const BEGINS: &str = "{\"v\":1,";
 
-/// Reads a state, which is of `what`.
+/// Reads a state; `what` names it in errors.
 pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T> {
     let wrong = |why: String| FoldError::State { what, why };
     let broken = |error: serde_json::Error| wrong(error.to_string());

@@ -116,7 +116,7 @@ fn values() -> impl Strategy<Value = Vec<Option<f64>>> {
 }
 
 proptest! {
-    /// Judging a history in pieces gives the same days, and transitions alternate.
+    /// Evaluating a history in pieces gives the same days, and transitions alternate.
     #[test]
     fn a_replay_in_pieces_gives_the_same_transitions(values in values(), for_days in 1u32..4, cut in 0usize..40) {
         let rule = Rule { clear: Some(0.15), for_days, ..rule(Test::Above(0.2)) };

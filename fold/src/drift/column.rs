@@ -18,14 +18,14 @@ pub fn column_statistics(sort: Sort) -> impl Iterator<Item = &'static str> {
 }
 
 /// Content of a column.
-enum Held<'a> {
+enum ColumnContent<'a> {
     Numbers(Option<&'a ReleaseNumbers>),
     Feature(Option<&'a FeatureNumbers>),
     /// Number of predictions with a name.
     Names(u64),
 }
 
-impl Held<'_> {
+impl ColumnContent<'_> {
     /// Returns the number of predictions that have the column.
     fn n(&self) -> u64 {
         match self {
@@ -47,30 +47,30 @@ impl Held<'_> {
 impl Profile {
     /// Returns one of the [`column_statistics`] and the number of predictions behind it; `None` if unknown.
     pub fn statistic(&self, column: &str, statistic: &str) -> Option<(f64, u64)> {
-        let (held, of) = self.held(column);
+        let (content, of) = self.content(column);
         if statistic == NULL_RATE {
             // An absent column may be among those that are not kept apart.
-            let is_known = of > 0 && (held.n() > 0 || PLAIN.contains(&column) || !self.has_others);
-            return is_known.then(|| (of.saturating_sub(held.n()) as f64 / of as f64, of));
+            let is_known = of > 0 && (content.n() > 0 || PLAIN.contains(&column) || !self.has_others);
+            return is_known.then(|| (of.saturating_sub(content.n()) as f64 / of as f64, of));
         }
-        Some((held.statistic(Statistic::named(statistic)?)?, held.n()))
+        Some((content.statistic(Statistic::named(statistic)?)?, content.n()))
     }
 
     /// Returns the content of a column, and the number of predictions behind it.
-    fn held(&self, column: &str) -> (Held<'_>, u64) {
+    fn content(&self, column: &str) -> (ColumnContent<'_>, u64) {
         let of = &self.detail;
-        let held = match column {
-            "score" => Held::Numbers(of.score.as_ref()),
-            "value" => Held::Numbers(of.value.as_ref()),
-            "latency_ms" => Held::Numbers(of.latency.as_ref()),
-            "label" => Held::Names(of.labelled),
+        let content = match column {
+            "score" => ColumnContent::Numbers(of.score.as_ref()),
+            "value" => ColumnContent::Numbers(of.value.as_ref()),
+            "latency_ms" => ColumnContent::Numbers(of.latency.as_ref()),
+            "label" => ColumnContent::Names(of.labelled),
             _ => match (column.strip_prefix(TAG_PREFIX), column.strip_prefix(FEATURE_PREFIX)) {
-                (_, Some(name)) => return (Held::Feature(self.features.get(name)), self.featured),
-                (Some(tag), None) => Held::Names(self.tags.get(tag).map_or(0, with_tag)),
-                (None, None) => Held::Names(0),
+                (_, Some(name)) => return (ColumnContent::Feature(self.features.get(name)), self.featured),
+                (Some(tag), None) => ColumnContent::Names(self.tags.get(tag).map_or(0, with_tag)),
+                (None, None) => ColumnContent::Names(0),
             },
         };
-        (held, of.n)
+        (content, of.n)
     }
 }
 

@@ -98,13 +98,13 @@ fn every_statistic_has_a_reference() {
 }
 
 #[test]
-fn what_has_no_p_value_stands_apart() {
+fn missing_p_values_are_not_adjusted() {
     assert_eq!(adjusted(&[None, Some(0.02), None, Some(0.01)]), [None, Some(0.02), None, Some(0.02)]);
     assert_eq!(adjusted(&[]), []);
 }
 
 #[test]
-fn a_side_with_nothing_says_nothing() {
+fn an_empty_side_has_no_drift() {
     assert_eq!(Spread::of_numbers(&[], &[1.0]).drift(), Drift::default());
     assert_eq!(Spread::of_numbers(&[1.0], &[]).drift(), Drift::default());
     assert_eq!(Names::of_counts([("a".to_owned(), [0, 3])]).drift(), Drift::default());
@@ -152,8 +152,8 @@ fn sketched(numbers: &[f64]) -> Sketch<160> {
     whole
 }
 
-/// Returns the number of numbers between the first and the last cell of a bin: the least and the most, as a number at
-/// the edge of two cells may belong to either.
+/// Returns the minimum and maximum count of numbers in the cells of a bin: a number at the edge of two cells may belong
+/// to either.
 fn between(numbers: &[f64], cells: &[Beside]) -> [u64; 2] {
     let (Some(first), Some(last)) = (cells.first(), cells.last()) else { return [0; 2] };
     let count = |is: &dyn Fn(f64) -> bool| numbers.iter().filter(|number| is(**number)).count() as u64;

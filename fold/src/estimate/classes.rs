@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::fields::plain_label;
 
-use super::{Calibration, EXPECTED, Expected, Judged, within_limits};
+use super::{Calibration, EXPECTED, Expected, LabelledScore, within_limits};
 use crate::formulas::MAX_CLASSES;
 
 /// Predictions of several classes, each with the scores of some.
@@ -114,10 +114,10 @@ impl ClassCases {
 }
 
 impl ClassCalibration {
-    /// Fits cases with truth; `None` unless two classes occur among the real ones. A class without a score in a
+    /// Fits labelled cases; `None` unless two classes occur among the real ones. A class without a score in a
     /// prediction has the score 0.
     pub fn of(cases: &ClassCases) -> Option<Self> {
-        let mut judged = vec![Vec::<Judged>::new(); cases.numbers.len()];
+        let mut judged = vec![Vec::<LabelledScore>::new(); cases.numbers.len()];
         // By class: predictions with a score of it, those of them that are really of it, and all that are.
         let (mut scored, mut real_scored, mut real) =
             (judged_counts(cases), judged_counts(cases), judged_counts(cases));
@@ -161,7 +161,7 @@ pub fn expected_of_classes(
     calibration: &ClassCalibration,
     is_judged: bool,
 ) -> [Option<Expected>; EXPECTED.len()] {
-    let metrics = Likely::new(cases, Says::Scores(calibration), is_judged).metrics();
+    let metrics = Likely::new(cases, ProbabilitySource::Scores(calibration), is_judged).metrics();
     let of = |(name, limits): (&str, [f64; 2])| {
         let (_, value, deviation) = *metrics.iter().find(|(known, ..)| *known == name)?;
         within_limits((value, deviation), limits)
@@ -173,7 +173,7 @@ pub fn expected_of_classes(
 ///
 /// Holds [`ClassCases::bytes_of_expected`].
 pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] {
-    let metrics = Likely::new(cases, Says::Truth, true).metrics();
+    let metrics = Likely::new(cases, ProbabilitySource::Truth, true).metrics();
     EXPECTED.map(|(name, _)| {
         let (_, value, _) = metrics.iter().find(|(known, ..)| *known == name)?;
         value.is_finite().then_some(*value)
@@ -182,14 +182,14 @@ pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] 
 
 /// Source of the probabilities of the classes of a prediction.
 #[derive(Clone, Copy)]
-enum Says<'a> {
+enum ProbabilitySource<'a> {
     /// Calibrated scores.
     Scores(&'a ClassCalibration),
     /// Real class, which is certain.
     Truth,
 }
 
-impl<'a> Says<'a> {
+impl<'a> ProbabilitySource<'a> {
     /// Returns the classes with a calibration.
     fn names(self) -> impl Iterator<Item = &'a Box<str>> {
         let calibration = match self {
@@ -228,7 +228,7 @@ struct Likely {
 }
 
 impl Likely {
-    fn new(cases: &ClassCases, says: Says<'_>, is_judged: bool) -> Self {
+    fn new(cases: &ClassCases, says: ProbabilitySource<'_>, is_judged: bool) -> Self {
         let names: BTreeSet<&str> = says.names().chain(cases.numbers.keys()).map(|name| &**name).collect();
         let places: BTreeMap<&str, usize> = names.into_iter().zip(0..).collect();
         let classes = places.len();

@@ -25,7 +25,7 @@ fn shares_never_fall_and_lie_on_lines_between() {
 }
 
 #[test]
-fn what_is_not_defined_is_not_expected() {
+fn undefined_metrics_have_no_estimate() {
     let calibration = Calibration { points: vec![(0.0, 0.0), (1.0, 1.0)] };
     assert_eq!(expected(&[], &calibration), [None; EXPECTED.len()]);
     let none_said = expected(&[case(0.25, false, None)], &calibration);
@@ -287,7 +287,7 @@ fn expected_class_metrics_handle_missing_scores_and_outcomes() {
 }
 
 #[test]
-fn of_too_many_classes_nothing_is_kept() {
+fn too_many_classes_have_no_calibration() {
     let mut cases = ClassCases::default();
     for n in 0..=MAX_CLASSES {
         assert!(!cases.has_too_many(), "{n}");

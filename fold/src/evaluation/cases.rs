@@ -1,4 +1,4 @@
-//! Predictions of classes with scores, kept while days are judged.
+//! Predictions of classes with scores, kept while days are evaluated.
 
 use std::collections::BTreeMap;
 

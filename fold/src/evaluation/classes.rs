@@ -71,7 +71,7 @@ mod tests {
         testing::{self, Outcome, Prediction},
     };
 
-    /// Judges one release whose predictions have the first label and whose outcomes the second label of each pair.
+    /// Evaluates one release whose predictions have the first label and whose outcomes the second label of each pair.
     fn judged(task: Task, pairs: &[(&'static str, &'static str)]) -> ReleaseEvaluation {
         let key = |n: usize| -> &'static str { format!("k{n}").leak() };
         let numbered = || pairs.iter().enumerate();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_apart() {
+    fn classes_are_distinguished() {
         let pairs = [("a", "a"), ("a", "b"), ("b", "b"), ("a", "c"), ("a", "b")];
         let release = judged(Task::Multiclass, &pairs);
         assert_eq!(texts(&release.confusion()), ["a a 1", "b a 2", "b b 1", "c a 1"]);

@@ -1,4 +1,4 @@
-//! Metrics that models define themselves, while predictions are being judged.
+//! Metrics that models define themselves, while predictions are being evaluated.
 //!
 //! They cover all predictions, with and without an outcome. Sums are exact and quantiles use all values, so the
 //! results do not depend on the order of the rows.

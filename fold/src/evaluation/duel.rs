@@ -1,4 +1,4 @@
-//! Predictions of two releases with common outcomes, kept while days are judged.
+//! Predictions of two releases with common outcomes, kept while days are evaluated.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ impl Duel {
     }
 }
 
-/// Compares two pairs with one outcome; `None` when it does not judge both.
+/// Compares two pairs with one outcome; `None` when it does not label both.
 fn meeting(rows: &Rows<'_>, pairs: [usize; 2], definitions: [&Definition; 2]) -> Option<Meeting> {
     let side = |at: usize| {
         let (prediction, outcome) = rows.fields(&rows.joined.pairs[pairs[at]]);

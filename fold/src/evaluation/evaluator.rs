@@ -21,7 +21,7 @@ use crate::{
     join::{self, Pair},
 };
 
-/// Judges a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
+/// Evaluates a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
 /// other.
 #[derive(Debug)]
 pub struct Evaluator {
@@ -42,7 +42,7 @@ pub struct Evaluator {
     cases: Option<Cases>,
 }
 
-/// Predictions of one grouping, while they are being judged.
+/// Predictions of one grouping, while they are being evaluated.
 #[derive(Debug, Default)]
 struct Table {
     grouping: Arc<Grouping>,
@@ -58,7 +58,7 @@ pub(super) struct Options {
 }
 
 impl Evaluator {
-    /// Creates an evaluator without any data. A release without a definition will be counted, but not judged.
+    /// Creates an evaluator without any data. A release without a definition will be counted, but not evaluated.
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
         Self {
             definitions,
@@ -74,7 +74,7 @@ impl Evaluator {
         }
     }
 
-    /// Keeps predictions of classes with scores from 0 to 1, with their truth if known.
+    /// Keeps predictions of classes with scores from 0 to 1, with their labels if known.
     #[must_use]
     pub fn keeping_cases(self) -> Self {
         Self { cases: Some(Cases::default()), ..self }
@@ -94,13 +94,13 @@ impl Evaluator {
     }
 
     /// Returns an empty survey of the columns of declared dimensions, which must see all predictions of the day before
-    /// they are judged. `None` if there is no dimension.
+    /// they are evaluated. `None` if there is no dimension.
     pub fn survey(&self) -> Option<Survey> {
         let declared = slices::declared(&self.definitions);
         (!declared.is_empty()).then(|| slices::survey_of(&declared))
     }
 
-    /// Also judges predictions by each declared dimension, with the values that `survey` found.
+    /// Also evaluates predictions by each declared dimension, with the values that `survey` found.
     #[must_use]
     pub fn split(self, survey: Survey) -> Self {
         let declared = slices::declared(&self.definitions);
@@ -165,10 +165,10 @@ impl Evaluator {
     }
 
     /// Begins the next day of a window, with the definitions of that day. The results cover all days together: each
-    /// prediction is judged by the definition of its day, and the reported definition is that of the last day.
+    /// prediction is evaluated by the definition of its day, and the reported definition is that of the last day.
     ///
     /// # Errors
-    /// [`FoldError::OtherTask`] if the kind of task of a judged release changes.
+    /// [`FoldError::OtherTask`] if the kind of task of an evaluated release changes.
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
         for table in iter::once(&mut self.table).chain(&mut self.more) {
             if table.grouping.pools.is_some() {
@@ -187,7 +187,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Returns the approximate number of bytes held, which grow with the judged predictions.
+    /// Returns the approximate number of bytes held, which grow with the evaluated predictions.
     pub fn bytes(&self) -> usize {
         self.tables().map(Table::bytes).sum::<usize>()
             + self.duels.iter().map(Duel::bytes).sum::<usize>()
@@ -247,7 +247,7 @@ impl Evaluator {
     }
 
     /// Returns the results by bucket, or stops when `go_on` does. Intervals take long: `go_on` is called before each
-    /// draw of a bootstrap, with the number of rows to judge next (each score of a class counts as one more).
+    /// draw of a bootstrap, with the number of rows to evaluate next (each score of a class counts as one more).
     ///
     /// # Errors
     /// The error of `go_on`.
@@ -261,7 +261,7 @@ impl Evaluator {
     }
 }
 
-/// Joined predictions, with all inputs of judging them.
+/// Joined predictions, with all inputs of their evaluation.
 pub(super) struct Rows<'a> {
     pub(super) joined: &'a Joined,
     pub(super) predictions: (&'a [LogSegment<'a>], &'a [View<'a>]),
@@ -290,7 +290,7 @@ impl Rows<'_> {
         Options { intervals: self.options.intervals.filter(|_| is_shown), ..self.options }
     }
 
-    /// Keeps a pair to be judged again, if it has an outcome. It reads the fields itself: the judging loop is faster
+    /// Keeps a pair to be evaluated again, if it has an outcome. It reads the fields itself: the loop of evaluation is faster
     /// when it does not pass them on.
     fn keep(&self, pair: &Pair, kept: &mut interval::Rows) {
         if let (prediction, Some(outcome)) = self.fields(pair) {
@@ -317,7 +317,7 @@ impl Table {
         of_all + self.buckets.values().map(Release::bytes).sum::<usize>()
     }
 
-    /// Judges predictions, each in its bucket.
+    /// Evaluates predictions, each in its bucket.
     fn add(&mut self, rows: &Rows<'_>, duels: &mut [Duel], cases: Option<&mut Cases>) -> Result<()> {
         let (joined, options) = (rows.joined, rows.options);
         let dealt = self.grouping.deal(joined, rows.predictions.0)?;

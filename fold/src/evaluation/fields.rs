@@ -1,4 +1,4 @@
-//! Judged fields of events, read from a segment or kept apart from it.
+//! Fields of events that an evaluation needs, read from a segment or copied out of it.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     read::{Numbers, Texts, floats, texts},
 };
 
-/// Judged fields of a row.
+/// Fields of a row that an evaluation needs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fields<'a> {
     pub(super) score: Option<f64>,
@@ -64,7 +64,7 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// Judged fields of a segment.
+/// Fields of a segment that an evaluation needs.
 pub(super) struct View<'a> {
     key: Option<Texts<'a>>,
     /// True if the key of any row was erased.
@@ -140,7 +140,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Fields of a row, kept to be judged again.
+/// Fields of a row, kept to be evaluated again.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     score: Option<f64>,
@@ -203,7 +203,7 @@ impl Kept {
         self.label.as_deref().map_or(0, str::len) + more
     }
 
-    /// Returns the work of judging it: one, plus one for each class.
+    /// Returns the work of its evaluation: one, plus one for each class.
     pub(super) fn work(&self) -> usize {
         let scores = self.more.as_deref().and_then(|more| more.scores.as_ref());
         1 + scores.map_or(0, |of| of.scores.len())

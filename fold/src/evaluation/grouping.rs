@@ -3,7 +3,7 @@
 //!
 //! A bucket is a function of the prediction alone, after the join: a correction that moves a prediction to another
 //! bucket counts there, and nothing counts twice. A bucket has the metrics that an evaluation of its predictions
-//! alone has; its wins, losses and ties are against all releases that predicted the same outcomes, judged or not.
+//! alone has; its wins, losses and ties are against all releases that predicted the same outcomes, evaluated or not.
 
 mod interned;
 
@@ -73,13 +73,13 @@ impl By {
 /// exclusive.
 pub type LiveSpans = BTreeMap<String, Vec<(i64, i64)>>;
 
-/// Selection of judged predictions by whether their release was live when they were made. The rest are still met
+/// Selection of evaluated predictions by whether their release was live when they were made. The rest are still met
 /// head to head, so live releases are compared with those that were not live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// Spans in which releases were live.
     pub live: LiveSpans,
-    /// True to judge predictions of live releases, false to judge the rest.
+    /// True to evaluate predictions of live releases, false to evaluate the rest.
     pub is_live: bool,
 }
 
@@ -93,9 +93,9 @@ pub struct Grouping {
     /// Instants at which periods begin, and the end of the last one. Predictions before or after are left out. Empty
     /// for one period without bounds.
     pub borders: Vec<i64>,
-    /// Selection of judged predictions; all, when `None`.
+    /// Selection of evaluated predictions; all, when `None`.
     pub judged: Option<Judged>,
-    /// Releases whose predictions are included, each with whether it is judged or only met by others; all, when
+    /// Releases whose predictions are included, each with whether it is evaluated or only met by others; all, when
     /// `None`.
     pub only: Option<BTreeMap<String, bool>>,
     /// Condition on included predictions; all, when `None`.
@@ -178,7 +178,7 @@ impl Grouping {
             && self.condition.is_none()
     }
 
-    /// Returns whether the predictions of a release are judged.
+    /// Returns whether the predictions of a release are evaluated.
     pub(super) fn applies_to(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.get(name).is_some_and(|is_judged| *is_judged))
     }
@@ -313,7 +313,7 @@ impl<'a> Dealer<'a> {
         }
     }
 
-    /// Returns the crowd of a prediction that is not judged because of the live spans of its release. Crowds are by
+    /// Returns the crowd of a prediction that is not evaluated because of the live spans of its release. Crowds are by
     /// release.
     fn crowd(&mut self, at: RowRef, release: u32) -> u32 {
         let Some((mut numbers, false)) = self.numbers(at, release) else { return NONE };
@@ -327,7 +327,7 @@ impl<'a> Dealer<'a> {
         crowd
     }
 
-    /// Returns the key of a prediction, and whether it is judged; `None` if it is left out.
+    /// Returns the key of a prediction, and whether it is evaluated; `None` if it is left out.
     fn numbers(&self, at: RowRef, release: u32) -> Option<(Numbers, bool)> {
         let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
         if segment.kept.as_ref().is_some_and(|kept| !kept[row]) {

@@ -1,6 +1,6 @@
 //! Head to head: the release nearer to the truth, among several that predicted the same.
 //!
-//! Releases of one task meet at an outcome that judges a prediction of each; if a release predicted it several times,
+//! Releases of one task meet at an outcome that labels a prediction of each; if a release predicted it several times,
 //! the last prediction in log order counts. A release wins against each that is farther from the truth; two that are
 //! equally near tie.
 
@@ -37,7 +37,7 @@ impl AddAssign for Record {
     }
 }
 
-/// A prediction among those that one outcome judges.
+/// A prediction among those that one outcome labels.
 pub(super) struct Contender {
     /// Number of its bucket, to which the record belongs.
     pub(super) bucket: u32,
@@ -71,7 +71,7 @@ pub(super) fn records(
     records
 }
 
-/// Passes on the numbers of the pairs that one outcome judges, in log order, for each outcome that judges several.
+/// Passes on the numbers of the pairs that one outcome labels, in log order, for each outcome that labels several.
 pub(super) fn each_shared(
     joined: &Joined,
     outcomes: &[LogSegment<'_>],
@@ -83,7 +83,7 @@ pub(super) fn each_shared(
         starts.push(rows);
         rows += segment.columns.rows;
     }
-    // Most outcomes judge one prediction, so only the first one is recorded for each.
+    // Most outcomes label one prediction, so only the first one is recorded for each.
     let mut first = vec![NONE; rows];
     let mut later = Vec::<(usize, u32)>::new();
     for (pair, number) in joined.pairs.iter().zip(0..) {

@@ -20,11 +20,11 @@ use crate::{
     metric::{METRICS, Method},
 };
 
-/// Maximum number of judged predictions of a release with intervals; each score of a class counts as one more. Also
+/// Maximum number of evaluated predictions of a release with intervals; each score of a class counts as one more. Also
 /// the maximum for a custom metric, where each prediction counts once for each aggregate.
 pub const MAX_ROWS: usize = 200_000;
 
-/// Number of rows that all draws of a bootstrap together judge, within the bounds on draws below. Each score of a
+/// Number of rows evaluated in all draws of a bootstrap together, within the bounds on draws below. Each score of a
 /// class counts as one row more.
 const ROWS_TO_DRAW: usize = 10_000_000;
 const MIN_DRAWS: usize = 100;
@@ -36,7 +36,7 @@ const ROWS_OF_DRAW: usize = 500;
 /// Seed of every bootstrap.
 const SEED: u64 = 0x416c_6d61_6e61_6373;
 
-/// Called repeatedly to ask whether to continue, with the number of rows to judge next, or the equivalent work.
+/// Called repeatedly to ask whether to continue, with the number of rows to evaluate next, or the equivalent work.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
 /// Metrics to compute intervals of. The interval of a metric does not depend on which others are requested.
@@ -83,7 +83,7 @@ fn bit(place: usize) -> u128 {
 /// Intervals of the metrics of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
-    /// Number of keys of the judged predictions.
+    /// Number of keys of the evaluated predictions.
     pub keys: u64,
     /// Estimates by the name of the metric.
     pub estimates: BTreeMap<&'static str, Estimate>,
@@ -98,7 +98,7 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
 }
 
-/// A prediction with an outcome, kept to be judged again.
+/// A prediction with an outcome, kept to be evaluated again.
 #[derive(Clone, Debug)]
 struct Row {
     key: u64,
@@ -122,7 +122,7 @@ impl Row {
     }
 }
 
-/// Judged predictions of a release, kept until all have been added.
+/// Evaluated predictions of a release, kept until all have been added.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     /// Rows; `None` if there are too many.
@@ -130,23 +130,23 @@ pub(super) struct Rows {
     /// Number of rows, plus the scores of their classes.
     work: usize,
     by: Definitions,
-    /// Place of the definition by which further rows are judged.
+    /// Index of the definition by which further rows are evaluated.
     current: usize,
     asked: IntervalsOf,
 }
 
-/// Definitions that rows are judged by.
+/// Definitions that rows are evaluated by.
 #[derive(Clone, Debug)]
 struct Definitions {
     /// Definitions of the days, in order.
     definitions: Vec<Definition>,
     instead: Instead,
-    /// Empty judge.
+    /// Evaluation without predictions, cloned for each draw.
     fresh: Judge,
 }
 
 impl Definitions {
-    /// Judges rows, each by its definition.
+    /// Evaluates rows, each by its definition.
     fn judge<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> ReleaseEvaluation {
         let mut judge = self.fresh.clone();
         let mut by = 0;
@@ -169,7 +169,7 @@ impl Rows {
         Self { rows: Some(Vec::new()), work: 0, by, current: 0, asked }
     }
 
-    /// Judges further rows by another definition.
+    /// Evaluates further rows by another definition.
     pub(super) fn go_on(&mut self, definition: &Definition) {
         let known = self.by.definitions.iter().position(|known| known == definition);
         self.current = known.unwrap_or_else(|| {
@@ -183,7 +183,7 @@ impl Rows {
         self.rows.iter().flatten().map(Row::bytes).sum()
     }
 
-    /// Keeps a prediction, if its outcome judges it.
+    /// Keeps a prediction, if its outcome labels it.
     pub(super) fn keep(&mut self, key: &str, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(rows) = &mut self.rows else { return };
         if !self.by.fresh.applies_to(prediction, outcome) {

@@ -1,4 +1,4 @@
-//! Judging of predictions by their outcomes, by task.
+//! Evaluation of predictions by their outcomes, by task.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) struct Instead {
     pub(super) costs: Option<Costs>,
 }
 
-/// Judges the predictions of a release.
+/// Evaluates the predictions of a release.
 #[derive(Clone, Debug)]
 pub(super) enum Judge {
     Binary(Box<BinaryJudge>),
@@ -69,8 +69,8 @@ pub(super) struct BinaryJudge {
 }
 
 impl Judge {
-    /// Creates an empty judge. A requested threshold overrides that of the definition, and scores then override
-    /// labels.
+    /// Creates an evaluation without predictions. A requested threshold overrides that of the definition, and scores
+    /// then override labels.
     pub(super) fn new(definition: &Definition, instead: Instead) -> Self {
         match &definition.task {
             Task::Binary { positive_label } => Self::Binary(Box::new(BinaryJudge {
@@ -88,7 +88,7 @@ impl Judge {
         }
     }
 
-    /// Judges by another definition from now on. Returns false if the kind of task differs.
+    /// Evaluates by another definition from now on. Returns false if the kind of task differs.
     pub(super) fn go_on(&mut self, definition: &Definition, instead: Instead) -> bool {
         match (self, &definition.task) {
             (Self::Binary(judge), Task::Binary { positive_label }) => {
@@ -103,7 +103,7 @@ impl Judge {
         true
     }
 
-    /// Returns the number of bytes that grow with the judged predictions.
+    /// Returns the number of bytes that grow with the evaluated predictions.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Binary(judge) => judge.ranked.bytes(),
@@ -112,7 +112,7 @@ impl Judge {
         }
     }
 
-    /// Returns whether the outcome judges the prediction.
+    /// Returns whether the outcome labels the prediction.
     pub(super) fn applies_to(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
@@ -124,7 +124,7 @@ impl Judge {
         }
     }
 
-    /// Judges a prediction, if its outcome does.
+    /// Evaluates a prediction, if its outcome labels it.
     #[inline(always)]
     pub(super) fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         match self {

@@ -1,4 +1,4 @@
-//! A release, or another bucket, while its predictions are being judged.
+//! A release, or another bucket, while its predictions are being evaluated.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{ExactSum, Result, formulas::mean};
 
-/// A release while its predictions are being judged.
+/// A release while its predictions are being evaluated.
 #[derive(Debug)]
 pub(super) struct Release {
     pub(super) predictions: u64,
@@ -27,11 +27,11 @@ pub(super) struct Release {
     judge: Option<Judge>,
     /// Metrics that its model defines.
     pub(super) customs: Customs,
-    /// Judged predictions, if intervals are requested.
+    /// Evaluated predictions, if intervals are requested.
     pub(super) rows: Option<Rows>,
     /// Requested intervals.
     intervals: Option<IntervalsOf>,
-    /// Number of the release whose definition it judges by, in a pool.
+    /// Number of the release whose definition it evaluates by, in a pool.
     pub(super) judged_by: Option<u32>,
     /// Last of its releases by name, in a pool.
     pub(super) last_pooled: Option<String>,
@@ -59,7 +59,7 @@ impl Release {
         }
     }
 
-    /// Judges by the definition of a release of the pool from now on. Returns false if the kind of task differs.
+    /// Evaluates by the definition of a release of the pool from now on. Returns false if the kind of task differs.
     #[inline]
     pub(super) fn pool(
         &mut self,
@@ -79,7 +79,7 @@ impl Release {
         definitions[release as usize].is_none_or(|definition| self.go_on(definition, options))
     }
 
-    /// Judges by another definition from now on. Returns false if the kind of task differs.
+    /// Evaluates by another definition from now on. Returns false if the kind of task differs.
     pub(super) fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
         match &mut self.judge {
             None => {
@@ -100,7 +100,7 @@ impl Release {
         true
     }
 
-    /// Returns whether its predictions are judged, and not only met by those of other releases.
+    /// Returns whether its predictions are evaluated, and not only met by those of other releases.
     pub(super) fn is_judged(&self) -> bool {
         self.judge.is_some()
     }

@@ -15,7 +15,7 @@ use crate::{
 const SALT: u64 = 0x7368_6172_6573;
 
 /// Predictions and outcomes of a subset of all keys, selected by the hash of the key: an outcome, and all predictions
-/// that it judges, are in one partition.
+/// that it labels, are in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     number: u64,

@@ -1,7 +1,7 @@
 //! Contributions of single predictions to a metric, beyond the stored results: the inputs of a test of a part of them
 //! against the rest.
 //!
-//! No extra data is gathered while predictions are judged. A judge keeps all scores until it ends, and they are
+//! No extra data is gathered while predictions are evaluated. An evaluation keeps all scores until it ends, and they are
 //! sufficient.
 
 use std::sync::Arc;

@@ -76,7 +76,7 @@ pub(super) fn groupings(
     dimensions.into_iter().filter_map(of_dimension).collect()
 }
 
-/// Returns the releases that declare a dimension, and those that they meet head to head, which are not judged.
+/// Returns the releases that declare a dimension, and those that they meet head to head, which are not evaluated.
 fn meeting(dimension: &Dimension, definitions: &BTreeMap<String, Definition>) -> BTreeMap<String, bool> {
     let declares = |one: &Definition| one.dimensions.contains(dimension);
     let tasks: Vec<&Task> = definitions.values().filter(|one| declares(one)).map(|one| &one.task).collect();

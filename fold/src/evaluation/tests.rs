@@ -344,7 +344,7 @@ fn each_window_day_uses_its_own_definition() {
 }
 
 #[test]
-fn a_threshold_decides_the_class_and_is_told() {
+fn threshold_decides_the_class_and_is_reported() {
     let rows = [("a", 0.3), ("b", 0.25)]
         .map(|(key, score)| Prediction { score: Some(score), ..predicted("binary", key) });
     let (predictions, outcomes) = (

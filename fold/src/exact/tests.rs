@@ -199,6 +199,6 @@ fn many_great_terms_are_added_together() {
 
 #[test]
 #[should_panic(expected = "only finite numbers")]
-fn what_is_not_finite_is_not_added() {
+fn nonfinite_numbers_are_not_added() {
     ExactSum::new().add_all(&[1.0, f64::INFINITY]);
 }

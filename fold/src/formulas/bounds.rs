@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// Judges predicted intervals.
+/// Evaluates predicted intervals.
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
     n: u64,

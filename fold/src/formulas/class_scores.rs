@@ -32,19 +32,19 @@ pub struct ClassScores {
     pub auc: Option<f64>,
 }
 
-/// Judges probabilities of classes.
+/// Evaluates probabilities of classes.
 #[derive(Clone, Debug)]
 pub struct ClassProbabilities {
     n: u64,
     top: [u64; TOP.len()],
     log_loss: ExactSum,
-    /// Kept scores; `None` once there are too many.
-    kept: Option<Kept>,
+    /// AllScores scores; `None` once there are too many.
+    kept: Option<AllScores>,
 }
 
 /// Scores of all classes.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct AllScores {
     /// Slot of each class.
     slots: BTreeMap<Box<str>, usize>,
     classes: Vec<OneClass>,
@@ -65,7 +65,7 @@ struct OneClass {
 
 impl Default for ClassProbabilities {
     fn default() -> Self {
-        let kept = Some(Kept::default());
+        let kept = Some(AllScores::default());
         Self { n: 0, top: [0; TOP.len()], log_loss: ExactSum::new(), kept }
     }
 }
@@ -122,7 +122,7 @@ impl ClassProbabilities {
     }
 }
 
-impl Kept {
+impl AllScores {
     fn add<'a>(&mut self, scores: impl Iterator<Item = (&'a str, f64)>, real: &str) {
         for (at, (class, score)) in scores.enumerate() {
             let slot = match self.last.get(at) {

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::mean;
 use crate::{ExactSum, rollup::Moments};
 
-/// Number of predictions judged in one batch, which is faster than one by one.
+/// Number of predictions evaluated in one batch, which is faster than one by one.
 const TOGETHER: usize = 256;
 
-/// Judges predicted numbers. The error of one is predicted minus real.
+/// Evaluates predicted numbers. The error of one is predicted minus real.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     sums: Sums,

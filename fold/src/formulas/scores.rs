@@ -9,7 +9,7 @@ use crate::ExactSum;
 /// Divisor for the share of predictions with the highest scores that the lift is computed on: one in ten.
 const LIFT_ONE_OF: u64 = 10;
 
-/// Scores of judged predictions. Metrics that need their order are computed at the end, from all of them sorted, so
+/// Scores of evaluated predictions. Metrics that need their order are computed at the end, from all of them sorted, so
 /// the result does not depend on the order of arrival or the partitions.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {

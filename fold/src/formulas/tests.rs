@@ -34,7 +34,7 @@ fn confusion_by_hand() {
 }
 
 #[test]
-fn what_is_not_defined_is_none() {
+fn undefined_metrics_are_none() {
     let none = Confusion::default();
     assert_eq!((none.accuracy(), none.precision(), none.recall(), none.f1()), (None, None, None, None));
     let negatives = Confusion { tn: 5, ..none };

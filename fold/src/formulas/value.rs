@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Confusion;
 use crate::ExactSum;
 
-/// Worth of judged predictions.
+/// Worth of evaluated predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worth {
     /// Number of predictions with costs.

@@ -128,11 +128,11 @@ impl Bucket<Outcome> {
 pub(super) enum Found {
     /// Retracted.
     Retracted,
-    /// Not judged by any outcome.
+    /// Not labelled by any outcome.
     Nothing,
     /// Superseded: the same prediction was sent again later.
     Repeated,
-    /// Judged by this outcome.
+    /// Labelled by this outcome.
     Outcome(RowRef),
 }
 
@@ -227,7 +227,7 @@ impl<'a> OutcomeIndex<'a> {
         index
     }
 
-    /// Returns the outcome that judges a prediction.
+    /// Returns the outcome that labels a prediction.
     #[inline]
     fn judge(&mut self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
         let outcomes = self.outcomes;

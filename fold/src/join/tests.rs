@@ -66,7 +66,7 @@ fn the_last_of_equal_predictions_counts() {
 }
 
 #[test]
-fn an_outcome_judges_an_instant_or_the_day() {
+fn an_outcome_labels_an_instant_or_the_day() {
     let predictions = testing::predictions(
         &[prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "a", 2), prediction("r", "b", 1)],
         true,

@@ -208,7 +208,7 @@ fn share(row: &Row<'_>, counts: fn(&Confusion) -> (u64, u64)) -> Option<Evidence
     Some(Evidence::share(right, n))
 }
 
-/// Returns a quotient of counts, with `zero` in place of a division by zero; `None` if nothing is judged.
+/// Returns a quotient of counts, with `zero` in place of a division by zero; `None` if nothing is evaluated.
 fn divided(row: &Row<'_>, metric: fn(&Confusion) -> Option<f64>, zero: f64) -> Option<f64> {
     let confusion = &row.binary()?.confusion;
     metric(confusion).or((confusion.n() > 0).then_some(zero))

@@ -9,8 +9,8 @@ use super::*;
 struct Case {
     measure: String,
     periods: Vec<Period>,
-    metrics: Vec<BTreeMap<String, Option<Says>>>,
-    sequence: Vec<SaysOfSequence>,
+    metrics: Vec<BTreeMap<String, Option<ReferenceMetric>>>,
+    sequence: Vec<ReferenceSequence>,
 }
 
 #[derive(Default, Deserialize)]
@@ -22,14 +22,14 @@ struct Period {
 }
 
 #[derive(Debug, Deserialize)]
-struct Says {
+struct ReferenceMetric {
     of: [f64; 2],
     interval: Option<(f64, f64)>,
     p_value: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct SaysOfSequence {
+struct ReferenceSequence {
     advantage: f64,
     n: u64,
     so_far: f64,
@@ -113,7 +113,7 @@ fn metrics_and_bounds_are_those_of_the_reference() {
 }
 
 #[test]
-fn nothing_met_says_nothing() {
+fn no_meetings_have_no_comparison() {
     let (measure, found) = head_to_head(vec![Vec::new(), vec![of_errors(1, [0.5, 0.5])], Vec::new()]);
     assert_eq!(measure, Measure::Wins);
     assert_eq!((found[0].advantage, found[0].so_far.bounds), (None, (-1.0, 1.0)));
@@ -125,7 +125,7 @@ fn nothing_met_says_nothing() {
 
 /// A decision is retracted when the bounds include zero again, and reversed once they exclude it on the other side.
 #[test]
-fn what_later_days_contradict_is_decided_no_more() {
+fn later_days_can_revoke_a_decision() {
     let day = |day: u32| -> Vec<Meeting> {
         let sides = if day < 3 { [0.9, 0.4] } else { [0.4, 0.9] };
         (0..60).map(|key| Meeting { day, ..of_probabilities(key, true, sides) }).collect()

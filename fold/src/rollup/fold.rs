@@ -38,7 +38,7 @@ pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>)
             Kind::Outcomes => outcomes(columns, &mut delta.rollup)?,
             Kind::Metrics => metrics(place, columns, &mut delta)?,
             Kind::Releases => releases(columns, &mut delta)?,
-            // Counted as an outcome on the day that it judges, once that is found.
+            // Counted as an outcome on the day that it labels, once that is found.
             Kind::Unmatched => {}
         }
     }

@@ -41,7 +41,7 @@ impl Merge for PredictionRollup {
 pub struct OutcomeRollup {
     /// Number of outcomes.
     pub n: u64,
-    /// Number of outcomes that name the instant of the prediction that they judge.
+    /// Number of outcomes that name the instant of the prediction that they label.
     pub with_instant: u64,
     /// Number of outcomes with a label.
     pub labelled: u64,

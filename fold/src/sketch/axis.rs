@@ -1,8 +1,8 @@
-//! The axis that cells are steps of.
+//! Axis of all doubles, divided into places, the smallest cells.
 //!
-//! A power of two that is k powers from 1/2 downwards, or from 1 upwards, has 2^(52 - k/4) places, at least 2^12. The
-//! places between 1/2 and 1 are those of the distance from 1, mirrored. So all doubles together are 2^58 places, and
-//! few cells are lost to tails, however far they reach.
+//! The doubles between two neighbouring powers of two, k powers below 1/2 or above 1, have 2^(52 - k/4) places, at
+//! least 2^12. The places between 1/2 and 1 are those of the distance from 1, mirrored. All doubles together have 2^58
+//! places, so few cells are lost to tails, however far they reach.
 
 /// Exponent fields of 1/2 and of 1.
 const HALF_FIELD: usize = 1022;

@@ -18,7 +18,7 @@ struct Reference {
     means: Vec<Means>,
     scores: Vec<Scores>,
     classes: Vec<Classes>,
-    ranked: RankedSays,
+    ranked: ReferenceRanking,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ struct Classes {
 
 /// Slices of one release, each with its number of right predictions and of all.
 #[derive(Deserialize)]
-struct RankedSays {
+struct ReferenceRanking {
     slices: Vec<(String, u64, u64)>,
     says: Vec<(String, f64, f64)>,
 }
@@ -257,7 +257,7 @@ fn sample(metric: &str, days: &[ReleaseEvaluation]) -> Sample {
 
 #[test]
 fn worst_slice_ranks_first_with_reference_p_values() {
-    let RankedSays { slices, says } = reference().ranked;
+    let ReferenceRanking { slices, says } = reference().ranked;
     let (right, n) = slices.iter().fold((0, 0), |sum, slice| (sum.0 + slice.1, sum.1 + slice.2));
     let whole = sample("accuracy", &[binary(right, n)]);
     let samples: Vec<_> =

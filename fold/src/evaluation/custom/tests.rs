@@ -153,7 +153,7 @@ fn the_text_of_custom_metrics_is_golden() {
     assert_eq!(Evaluation::from_state(&text).unwrap(), evaluation);
 }
 
-/// Judges each key at two instants, with an outcome for two keys of three; with intervals, in halves or as a whole.
+/// Evaluates each key at two instants, with an outcome for two keys of three; with intervals, in halves or as a whole.
 fn sure(custom_metrics: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
     const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let value = |n: usize| (n * 7 % 5) as f64;

@@ -35,7 +35,7 @@ fn unlabelled_prediction_takes_class_of_greatest_score() {
 }
 
 #[test]
-fn what_is_needed_of_segments_is_read() {
+fn needed_columns_of_segments_are_read() {
     let row = Prediction {
         lower: Some(0.0),
         upper: Some(1.0),

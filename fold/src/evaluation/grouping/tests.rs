@@ -73,7 +73,7 @@ pub(in crate::evaluation) fn fed(
     Ok(evaluator)
 }
 
-/// Returns the name under which the predictions of a release count while they are not judged.
+/// Returns the name under which the predictions of a release count while they are not evaluated.
 fn other(release: &str) -> &'static str {
     match release {
         "v1" => "other than v1",
@@ -245,7 +245,7 @@ proptest! {
         for is_live in [true, false] {
             let judged = Some(Judged { live: live.clone(), is_live });
             let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, Partition::ALL);
-            // Predictions that are not judged are met as if other releases had made them.
+            // Predictions that are not evaluated are met as if other releases had made them.
             let renamed = |row: Prediction| match was_live(&row) == is_live {
                 true => row,
                 false => Prediction { release: other(row.release), ..row },
@@ -262,9 +262,9 @@ proptest! {
         }
     }
 
-    /// A pool has the counts of its releases together, each judged by its own definition, in any order.
+    /// A pool has the counts of its releases together, each evaluated by its own definition, in any order.
     #[test]
-    fn pool_judges_each_release_by_its_definition(predictions in rows(), outcomes in outcomes()) {
+    fn pool_evaluates_each_release_by_its_definition(predictions in rows(), outcomes in outcomes()) {
         let pools = [("v1", "m"), ("v2", "m"), ("w1", "w")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));
         let pooled = Grouping { pools: Some(pools.into()), ..Grouping::default() };
         let found = evaluated(&predictions, &outcomes, pooled.clone(), Partition::ALL).unwrap();

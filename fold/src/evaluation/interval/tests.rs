@@ -207,7 +207,7 @@ fn only_the_shown_release_gets_intervals() {
 }
 
 #[test]
-fn drawing_ends_when_it_is_told_to() {
+fn drawing_ends_on_request() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
         (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));

@@ -25,7 +25,7 @@ fn a_part_is_tested_by_hand() {
 }
 
 #[test]
-fn what_has_no_test() {
+fn curves_without_a_test_are_none() {
     let part = [(0.1, false), (0.4, false), (0.35, true), (0.8, true)];
     let whole = |rest: &[(f64, bool)]| curve(&[&part[..], rest].concat());
     let tested = |rest: &[(f64, bool)]| whole(rest).p_value_of(&curve(&part));

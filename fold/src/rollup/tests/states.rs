@@ -34,7 +34,7 @@ fn the_states_are_golden() {
 }
 
 #[test]
-fn what_was_erased_is_added_up_and_stored() {
+fn erased_counts_are_added_and_stored() {
     let of = |erased| Rollup { erased, ..Rollup::default() };
     let mut all = of(3);
     all.merge(&of(4));
