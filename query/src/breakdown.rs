@@ -25,7 +25,7 @@ pub enum Bins {
 /// Breakdown of evaluations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakdown {
-    /// True if the releases of a model are judged together.
+    /// True if the releases of a model are evaluated together.
     pub by_model: bool,
     /// True if a breakdown by release is requested explicitly.
     pub by_release: bool,
@@ -104,7 +104,7 @@ impl Breakdown {
         !self.by_model && self.columns.is_empty()
     }
 
-    /// Returns the values and bins that must be found in the window before its predictions are dealt to buckets.
+    /// Returns the values and bins that must be found in the window before its predictions are assigned to buckets.
     pub(crate) fn wanted(&self) -> Vec<Wanted> {
         let of_column = |column: &String| match (column.starts_with(FEATURE_PREFIX), &self.bins) {
             (false, _) => Some(Wanted::Texts(column.clone())),

@@ -44,7 +44,7 @@ pub struct Bounds {
     pub waiting: usize,
     /// Maximum time that a query waits for its turn or for memory.
     pub wait: Duration,
-    /// Maximum number of rows that one query judges again for its intervals; each score of a class counts as one more.
+    /// Maximum number of rows that one query evaluates again for its intervals; each score of a class counts as one more.
     pub drawn: u64,
     /// Maximum bytes of an answer of events that is made as a whole before it is sent; a larger one is sent as it is made.
     pub whole: u64,
@@ -177,7 +177,7 @@ struct Holder {
     /// Maximum bytes held by the queries of its caller.
     memory: u64,
     is_cancelled: AtomicBool,
-    /// Number of rows judged again.
+    /// Number of rows evaluated again.
     drawn: AtomicU64,
     /// Maximum bytes that it may hold.
     most: AtomicU64,

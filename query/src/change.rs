@@ -41,9 +41,9 @@ pub(crate) const CHANGES: [&str; 3] = ["day", "week", "period"];
 /// The row that each row of an answer is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    back: Back,
+    lag: Lag,
     /// The first day requested.
-    asked_from: Day,
+    requested_from: Day,
     /// The first day with a row in the answer.
     from: Day,
     /// The first day read.
@@ -52,14 +52,14 @@ pub struct Change {
     columns: Option<Vec<String>>,
 }
 
-/// The distance to the row before.
+/// Distance to the compared row before.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Back {
+enum Lag {
     Days(i32),
     Periods(Period),
 }
 
-impl Back {
+impl Lag {
     /// Returns the first day of the row before the row of a day.
     fn before(self, day: Day) -> Option<Day> {
         match self {
@@ -76,10 +76,10 @@ impl Change {
     /// `Invalid`, if there is no such row before, or the window would begin before all days.
     pub(crate) fn parse(word: &str, (period, window): (Period, Window)) -> Result<Self> {
         let wrong = |why: String| Error::invalid(format!("{CHANGE}: {why}"));
-        let back = match (word, period) {
-            ("day" | "period", Period::Day) => Back::Days(1),
-            ("week", Period::Day) | ("week" | "period", Period::Week) => Back::Days(7),
-            ("period", Period::Month | Period::Quarter) => Back::Periods(period),
+        let lag = match (word, period) {
+            ("day" | "period", Period::Day) => Lag::Days(1),
+            ("week", Period::Day) | ("week" | "period", Period::Week) => Lag::Days(7),
+            ("period", Period::Month | Period::Quarter) => Lag::Periods(period),
             (word, Period::Hour | Period::All) if CHANGES.contains(&word) => {
                 return Err(wrong("it is of days, weeks, months and quarters".to_owned()));
             }
@@ -93,8 +93,8 @@ impl Change {
         // A part of a period has no counterpart, so whole periods are compared.
         let from = period.first_day(window.from());
         let read_from =
-            back.before(from).ok_or_else(|| wrong("there is no day before the window".to_owned()))?;
-        Ok(Self { back, asked_from: window.from(), from, read_from, columns: None })
+            lag.before(from).ok_or_else(|| wrong("there is no day before the window".to_owned()))?;
+        Ok(Self { lag, requested_from: window.from(), from, read_from, columns: None })
     }
 
     /// Returns the first day with a row in the answer.
@@ -110,7 +110,7 @@ impl Change {
     /// Warns that the first period of a window is answered as a whole, if the window begins within it.
     pub(crate) fn warning(&self) -> Option<String> {
         let from = self.from;
-        (from < self.asked_from).then(|| format!("the rows are of whole periods, and begin with {from}"))
+        (from < self.requested_from).then(|| format!("the rows are of whole periods, and begin with {from}"))
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
     let shown: Vec<usize> = (0..height).filter(|row| days[*row] >= change.from).collect();
     let before: Vec<Option<usize>> = shown
         .iter()
-        .map(|row| by_name.get(&(change.back.before(days[*row])?, &names[*row][..])).copied())
+        .map(|row| by_name.get(&(change.lag.before(days[*row])?, &names[*row][..])).copied())
         .collect();
     let mask: BooleanChunked = days.iter().map(|day| Some(*day >= change.from)).collect();
     let kept = rows.filter(&mask).map_err(failed)?;

@@ -10,7 +10,7 @@ use crate::row_filter::KEY;
 pub enum Dataset {
     /// Events of a kind.
     Events(Kind),
-    /// Predictions with the outcomes that judge them.
+    /// Predictions with the outcomes that label them.
     Joined,
     /// Daily counts and sums.
     Rollups,
@@ -22,9 +22,9 @@ pub enum Dataset {
     Confusion,
     /// Distance of the columns of predictions from those of other days.
     Drift,
-    /// Progress of the truth of each day.
+    /// Maturity of each day.
     Maturity,
-    /// Expected metrics before there is truth.
+    /// Expected metrics before there are labels.
     Estimates,
     /// The dimensions of releases in which they are worst.
     Slices,

@@ -26,7 +26,7 @@ pub struct DayRows {
     empty: DataFrame,
     parts: Parts,
     from: ReadFrom,
-    /// The share of the bounds held while the rows are read.
+    /// Memory reserved while the rows are read.
     held: (Option<StreamPlace>, Option<Hold>),
 }
 
@@ -57,7 +57,7 @@ pub struct WrittenDay {
 }
 
 impl Query {
-    /// Returns the last instant up to which nothing is appended any more.
+    /// Returns the last closed instant.
     pub fn closed_instant(&self) -> Timestamp {
         self.now().plus_seconds(-CLOSED_AFTER_SECONDS)
     }

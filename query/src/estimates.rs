@@ -1,4 +1,4 @@
-//! Expected metrics of each period before there is truth, from scores calibrated on reference days, and their distance from the
+//! Expected metrics of each period before there are labels, from scores calibrated on reference days, and their distance from the
 //! real ones.
 
 use std::{
@@ -42,9 +42,9 @@ struct Estimated<'a> {
     values: &'a [String],
     n: usize,
     judged: usize,
-    /// Realised metrics of the predictions with truth, in the order of [`EXPECTED`].
+    /// Realised metrics of the labelled predictions, in the order of [`EXPECTED`].
     real: [Option<f64>; EXPECTED.len()],
-    /// Expected metrics of all its predictions, and of those with truth, in the order of [`EXPECTED`].
+    /// Expected metrics of all its predictions, and of the labelled ones, in the order of [`EXPECTED`].
     expected: Vec<[Option<Expected>; 2]>,
 }
 
@@ -196,7 +196,7 @@ impl Predicted<'_> {
             .collect()
     }
 
-    /// Returns the number of predictions, and of those with truth.
+    /// Returns the number of predictions, and of labelled ones.
     fn counts(self) -> (usize, usize) {
         match self {
             Self::Binary(cases) => {
@@ -206,7 +206,7 @@ impl Predicted<'_> {
         }
     }
 
-    /// Returns the metrics of the predictions with truth. Others of the bucket, such as those with a label and no score, are not
+    /// Returns the metrics of the labelled predictions. Others of the bucket, such as those with a label and no score, are not
     /// among them.
     fn realised(self) -> [Option<f64>; EXPECTED.len()] {
         match self {
@@ -215,7 +215,7 @@ impl Predicted<'_> {
         }
     }
 
-    /// Returns the expected metrics of all predictions and of those with truth; `None`, if there is no calibration of their
+    /// Returns the expected metrics of all predictions and of the labelled ones; `None`, if there is no calibration of their
     /// scores.
     fn expected(self, meaning: &Meaning<'_>, of: Place<'_>) -> Option<Vec<[Option<Expected>; 2]>> {
         let (all, judged) = match self {

@@ -144,7 +144,7 @@ pub(crate) struct EvaluationRow<'a> {
 /// A period with the results of its buckets.
 pub(crate) struct PeriodBuckets {
     pub(crate) day: Day,
-    /// Begins of its hours, if it is cut into hours.
+    /// Beginnings of its hours, if it is divided into hours.
     pub(crate) hours: Vec<i64>,
     pub(crate) buckets: Buckets,
     /// True if it has all outcomes of its days, and so those that fit no prediction.

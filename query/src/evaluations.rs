@@ -104,14 +104,14 @@ pub(crate) async fn computed_periods(
 pub(crate) struct Prepared {
     /// All definitions.
     pub(crate) all: Definitions,
-    /// The definitions known at the time of the request: a metric is judged by the definition of its day as of then.
+    /// The definitions known at the time of the request: a metric is evaluated by the definition of its day as of then.
     pub(crate) known: Definitions,
     pub(crate) grouping: Grouping,
     /// The two releases of a comparison.
     pair: Option<[String; 2]>,
     /// True if all predictions have been read.
     pub(crate) is_surveyed: bool,
-    /// The condition on the predictions that are judged; `None` for all.
+    /// The condition on the predictions that are evaluated; `None` for all.
     kept: Option<Arc<Kept>>,
 }
 
@@ -121,7 +121,7 @@ impl Prepared {
         self.kept.iter().flat_map(|kept| kept.unseen()).for_each(|column| warn_of_unseen(reading, column));
     }
 
-    /// Returns the way of evaluating days, by what is known last.
+    /// Returns the method of evaluating days, by the known definitions.
     pub(crate) fn way(&self) -> Way<'_> {
         let Self { known, grouping, pair, is_surveyed, .. } = self;
         Way {
@@ -135,7 +135,7 @@ impl Prepared {
     }
 }
 
-/// Reads the definitions, and the values by which predictions are dealt to buckets. Warns of days that the answer lacks.
+/// Reads the definitions, and the values by which predictions are assigned to buckets. Warns of missing days.
 pub(crate) async fn prepared(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -197,7 +197,7 @@ pub(crate) async fn periods(
     Ok(periods)
 }
 
-/// Returns the releases that were live at each time, for judging predictions: as known now, or as known then.
+/// Returns the releases that were live at each time, for evaluating predictions: as known now, or as known then.
 async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
     let last = reading.window.to();

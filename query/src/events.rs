@@ -47,7 +47,7 @@ pub(crate) fn check_known(
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
-    /// True for predictions that each come with the outcome that judges them.
+    /// True for predictions that each come with the outcome that labels them.
     pub(crate) is_joined: bool,
     /// These columns; all if `None`.
     pub(crate) columns: Option<Vec<String>>,

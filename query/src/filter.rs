@@ -27,14 +27,14 @@ pub(crate) struct Filter {
     pub(crate) bounds: RowBounds,
 }
 
-/// Conditions that every requested row meets. Other rows may be read all the same.
+/// Conditions that every requested row meets. Rows that do not meet them may be read, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowBounds {
     /// Days of the rows.
     pub(crate) days: Option<Arc<BTreeSet<Day>>>,
     /// Releases of the rows.
     pub(crate) releases: Option<Arc<BTreeSet<String>>>,
-    /// Values by which the rows are dealt to lanes: keys, or names of metrics.
+    /// Values that determine the lanes of the rows: keys, or names of metrics.
     pub(crate) keys: Option<Arc<BTreeSet<String>>>,
     /// Bounds of the rows' own times.
     pub(crate) times: Times,
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn only_the_lanes_of_keys_hold_them() {
         let says_four = [first(0, Some(4)), first(1, None)];
-        // As `event::lane` says: of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
+        // By `event::lane`: of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
         for (keys, lanes) in [(&["loan-0000001"][..], &[2][..]), (&["loan-0000001", ""], &[0, 2]), (&[], &[])]
         {
             assert_eq!(found(Some(keys), &says_four), lanes, "{keys:?}");

@@ -140,7 +140,7 @@ pub(crate) fn met_only<'a>(releases: impl IntoIterator<Item = &'a String>) -> BT
     releases.into_iter().map(|release| (release.clone(), false)).collect()
 }
 
-/// Compares two releases on predictions of both that one outcome judges.
+/// Compares two releases on predictions of both that one outcome labels.
 pub(crate) async fn compared(
     reading: &Arc<Reading>,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! Predictions with the outcomes that judge them, as a dataframe.
+//! Predictions with the outcomes that label them, as a dataframe.
 
 use std::{collections::BTreeSet, sync::Arc};
 

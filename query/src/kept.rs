@@ -1,4 +1,4 @@
-//! The condition of evaluations: predictions are judged if an expression of SQL over their columns holds.
+//! The condition of evaluations: predictions are evaluated if an expression of SQL over their columns holds.
 
 use std::{
     collections::BTreeSet,
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Plans the condition of a request; `None`, if it judges all predictions.
+    /// Plans the condition of a request; `None`, if it evaluates all predictions.
     ///
     /// # Errors
     /// `Invalid`, if the condition is not admitted or polars refuses it.

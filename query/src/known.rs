@@ -1,5 +1,5 @@
-//! Known states, as of a past instant, of days that have expired: each is the vintage of the last age that the day had reached,
-//! kept by the projector.
+//! States of expired days as of a past instant: each is the vintage of the last age that the day had reached, kept by
+//! the projector.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,8 +19,8 @@ pub(crate) struct Expired {
     gone: BTreeSet<Day>,
 }
 
-/// The known state of a day as of an instant.
-enum Known<T> {
+/// State of an expired day as of an instant.
+enum PastState<T> {
     /// Its vintage at an age.
     At(Age, T),
     /// Its last state: its events had expired by then.
@@ -65,16 +65,16 @@ impl Expired {
         for day in self.days {
             let Some(last) = last.remove(&day) else { continue };
             let known = match self.gone.contains(&day) {
-                true => Known::Last(last),
+                true => PastState::Last(last),
                 false => match known_at(day, (vintages.get(&day), &is_empty), reading.closed)? {
-                    Some((age, vintage)) => Known::At(age, read(day, age, vintage)?),
-                    None => Known::Nothing,
+                    Some((age, vintage)) => PastState::At(age, read(day, age, vintage)?),
+                    None => PastState::Nothing,
                 },
             };
             let (age, told) = match known {
-                Known::At(age, told) => (Some(age), told),
-                Known::Last(told) => (None, told),
-                Known::Nothing => continue,
+                PastState::At(age, told) => (Some(age), told),
+                PastState::Last(told) => (None, told),
+                PastState::Nothing => continue,
             };
             said.entry(age).or_default().push(day);
             found.push((day, told));

@@ -39,7 +39,7 @@ type Counts = [[u64; 2]; AGES.len() + 1];
 /// Returns true if ages are counted from each prediction.
 ///
 /// # Errors
-/// `Invalid`, if it is requested with parameters of judging.
+/// `Invalid`, if it is requested with parameters of evaluations.
 pub(crate) fn after_prediction_of(words: &Params<'_>) -> Result<bool> {
     if !words.after_prediction {
         return Ok(false);

@@ -1,5 +1,5 @@
 //! The leaderboard: of live releases, of a given day from its evaluation, and of a window from its events; and the metrics that
-//! promotion gates judge by.
+//! promotion gates read.
 
 mod promotion;
 
@@ -33,11 +33,11 @@ pub struct LeaderboardParams<'a> {
     pub metric: Option<&'a str>,
     /// Direction of better values, `max` or `min`; `None` for that of the metric.
     pub direction: Option<&'a str>,
-    /// Minimum number of judged predictions for a rank; `None` for the setting of the workspace.
+    /// Minimum number of evaluated predictions for a rank; `None` for the setting of the workspace.
     pub min_n: Option<u64>,
-    /// Judges only predictions of releases that were live in this environment at the time.
+    /// Evaluates only predictions of releases that were live in this environment at the time.
     pub environment: Option<&'a str>,
-    /// Judges by events appended until then: an instant, or a day that stands for its beginning.
+    /// Uses only events appended by then: an instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
 }
 
@@ -52,7 +52,7 @@ pub struct Place {
     pub n: u64,
     /// True if `n` is enough for a rank; else the release stands behind the ranked ones.
     pub is_ranked: bool,
-    /// The number of its judged predictions, and its record against the other releases of the day; `None` for a logged metric.
+    /// The number of its evaluated predictions, and its record against the other releases of the day; `None` for a logged metric.
     pub judged: Option<(u64, Record)>,
 }
 
@@ -69,7 +69,7 @@ impl Query {
     }
 
     /// Returns the releases of a window, the best first, and the metric by which they are ranked. It is computed from the events
-    /// of all days together, or for a logged metric from the rollups. Releases with too few judged predictions stand behind.
+    /// of all days together, or for a logged metric from the rollups. Releases with too few evaluated predictions stand behind.
     ///
     /// # Errors
     /// `Invalid`, if a word is wrong or `limit` is not 1 to [`MAX_LEADERBOARD`]; `Conflict`, if no metric is named and no primary
@@ -132,8 +132,8 @@ impl Query {
         Ok(found.map(|(bucket, of)| (bucket.name, of)).collect())
     }
 
-    /// Returns the releases of a day, the best first, and the metric by which they are ranked: all releases judged by this
-    /// metric, live or not. Releases with too few judged predictions stand behind. Reads two items and the evaluation.
+    /// Returns the releases of a day, the best first, and the metric by which they are ranked: all releases evaluated by this
+    /// metric, live or not. Releases with too few evaluated predictions stand behind. Reads two items and the evaluation.
     ///
     /// # Errors
     /// `Invalid`, if `limit` is not 1 to [`MAX_LEADERBOARD`]; `Conflict`, if no primary metric is set; errors of the table.
@@ -209,7 +209,7 @@ fn logged_places(
     in_order(found.iter().filter_map(place).collect(), by, limit)
 }
 
-/// Ranks releases, the best first, with those of too few judged predictions at the end.
+/// Ranks releases, the best first, with those of too few evaluated predictions at the end.
 fn ranked<'a>(
     releases: impl Iterator<Item = (&'a String, &'a ReleaseEvaluation)>,
     by: &PrimaryMetric,

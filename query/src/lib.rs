@@ -231,7 +231,7 @@ impl Query {
         Ok(Answer { frame, read_version, as_of, warnings, source: None, named: false, held })
     }
 
-    /// Returns the cut at which a request would be answered from the logs, without reading the events.
+    /// Returns the read version at which a request would be answered from the logs, without reading the events.
     ///
     /// # Errors
     /// Errors of [`Query::run`]; `Invalid`, if the request is not answered from the logs.
@@ -284,7 +284,7 @@ impl Query {
         frame.map(Found::of)
     }
 
-    /// Returns the events of a kind, or the joined rows, that a request asks for.
+    /// Returns the requested events of a kind, or joined rows.
     pub(crate) async fn wanted(&self, kind: Kind, request: &Request) -> Result<Wanted> {
         let wanted = Wanted::of(kind, request);
         let conditions = &request.row_filter.conditions;

@@ -345,9 +345,9 @@ mod tests {
     };
 
     /// A deterministic generator of pseudo-random numbers.
-    struct Chance(u64);
+    struct Random(u64);
 
-    impl Chance {
+    impl Random {
         fn next(&mut self) -> u64 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 11) ^ (self.0 << 40)
@@ -409,45 +409,45 @@ mod tests {
     ];
 
     /// Builds a random column of any type known here.
-    fn column(chance: &mut Chance, name: &str, rows: usize) -> Column {
+    fn column(random: &mut Random, name: &str, rows: usize) -> Column {
         let each = 0..rows;
         // Some columns have long stretches of one value.
-        let repeats = 1 + chance.next() % 4;
+        let repeats = 1 + random.next() % 4;
         macro_rules! values {
             ($value:expr) => {{
                 let mut last = None;
                 let values = each.map(|_| {
-                    if last.is_none() || chance.next().is_multiple_of(repeats) {
+                    if last.is_none() || random.next().is_multiple_of(repeats) {
                         let value = $value;
-                        last = Some(chance.some(value));
+                        last = Some(random.some(value));
                     }
                     last.clone().flatten()
                 });
                 values.collect::<Vec<_>>().into_iter()
             }};
         }
-        let any = |chance: &mut Chance| match chance.next() % 3 {
-            0 => f64::from_bits(chance.next()),
-            1 => (chance.next() % 1_000_000) as f64 / 1e4,
-            _ => chance.one_of(&FLOATS),
+        let any = |random: &mut Random| match random.next() % 3 {
+            0 => f64::from_bits(random.next()),
+            1 => (random.next() % 1_000_000) as f64 / 1e4,
+            _ => random.one_of(&FLOATS),
         };
-        match chance.next() % 8 {
-            0 | 1 => texts(name, values!(chance.one_of(&TEXTS))),
-            2 => floats(name, values!(any(chance))),
-            3 => ints(name, values!(chance.next())),
-            4 => times(name, values!(chance.one_of(&TIMES) + (chance.next() % 3) as i64)),
+        match random.next() % 8 {
+            0 | 1 => texts(name, values!(random.one_of(&TEXTS))),
+            2 => floats(name, values!(any(random))),
+            3 => ints(name, values!(random.next())),
+            4 => times(name, values!(random.one_of(&TIMES) + (random.next() % 3) as i64)),
             5 => {
-                let days = values!((chance.next() % 4_000_000) as i32 - 800_000);
+                let days = values!((random.next() % 4_000_000) as i32 - 800_000);
                 polars::prelude::Int32Chunked::from_iter_options(name.into(), days).into_date().into_column()
             }
-            6 => UInt64Chunked::from_iter_options(name.into(), values!(chance.next())).into_column(),
-            _ => match chance.next() % 2 {
+            6 => UInt64Chunked::from_iter_options(name.into(), values!(random.next())).into_column(),
+            _ => match random.next() % 2 {
                 0 => {
-                    let flags = values!(chance.next().is_multiple_of(2));
+                    let flags = values!(random.next().is_multiple_of(2));
                     BooleanChunked::from_iter_options(name.into(), flags).into_column()
                 }
                 _ => {
-                    UInt32Chunked::from_iter_options(name.into(), values!(chance.next() as u32)).into_column()
+                    UInt32Chunked::from_iter_options(name.into(), values!(random.next() as u32)).into_column()
                 }
             },
         }
@@ -518,17 +518,17 @@ mod tests {
     /// Output equals that of polars byte for byte, for any rows and any division into frames, except for numbers that JSON lacks.
     #[test]
     fn lines_are_those_that_polars_writes() {
-        let mut chance = Chance(1);
+        let mut random = Random(1);
         for round in 0..400 {
             let pieces = 1 + round % 100 / 50;
-            let rows = if round % 50 == 0 { pieces * PIECE_ROWS + 7 } else { chance.next() as usize % 40 };
-            let width = 1 + chance.next() as usize % 6;
+            let rows = if round % 50 == 0 { pieces * PIECE_ROWS + 7 } else { random.next() as usize % 40 };
+            let width = 1 + random.next() as usize % 6;
             let names = ["key", "tag.\"x\"", "a,b", "score", "é", "last\n"];
-            let make = |chance: &mut Chance| {
-                let columns = (0..width).map(|at| column(chance, names[at], rows)).collect();
+            let make = |random: &mut Random| {
+                let columns = (0..width).map(|at| column(random, names[at], rows)).collect();
                 frame(rows, columns).unwrap()
             };
-            let mut all = make(&mut chance);
+            let mut all = make(&mut random);
             if round % 3 == 0 {
                 // Several chunks, one of them sliced.
                 let more = all.slice(1, rows / 2);

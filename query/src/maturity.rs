@@ -1,5 +1,5 @@
-//! Maturity of the truth of each day: its evaluation as it stood at some ages of the day, and the expected number of its
-//! predictions that will ever be judged. An evaluation at an age equals `evaluations` as of that instant.
+//! Maturity of each day: its evaluation as it stood at some ages of the day, and the expected number of its
+//! predictions that will ever be labelled. An evaluation at an age equals `evaluations` as of that instant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,11 +31,11 @@ use crate::{
 /// Approximate bytes of the metrics of one release, with their inputs.
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 
-/// Number of days before a window from which the arrival of truth is learned: it is learned from days that have reached the last
+/// Number of days before a window from which the arrival of labels is learned: it is learned from days that have reached the last
 /// age of [`AGES`], 30 days after their end.
 const LEARNED_FROM_DAYS: i64 = 31;
 
-/// Name in place of an age for all that is known.
+/// Name in place of an age for the current state.
 pub(crate) const LATEST: &str = "latest";
 
 /// The vintage of a row of maturity.
@@ -43,7 +43,7 @@ pub(crate) const LATEST: &str = "latest";
 pub(crate) struct Vintage {
     age: &'static str,
     at: Option<Timestamp>,
-    /// Expected number of predictions of the day that will ever be judged.
+    /// Expected number of predictions of the day that will ever be labelled.
     expected: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) const COLUMNS: [VintageColumn; 4] = [
     }),
 ];
 
-/// Returns the judged share of the predictions that will ever be judged. (The metric `maturity` is of all predictions.)
+/// Returns the completeness: the labelled share of the predictions that will ever be labelled. (`maturity` is of all predictions.)
 fn completeness(row: &EvaluationRow<'_>) -> Option<f64> {
     let expected = row.vintage?.expected.filter(|expected| *expected > 0.0)?;
     Some(judged(row) as f64 / expected)
@@ -76,7 +76,7 @@ fn judged(row: &EvaluationRow<'_>) -> u64 {
     row.metrics.release.map_or(0, |of| of.judged())
 }
 
-/// Parses the share of its truth that a day must have.
+/// Parses the minimum completeness of a day.
 pub(crate) fn mature_of(request: &Request, word: &str) -> Result<f64> {
     let share = word.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     let share = share
@@ -96,7 +96,7 @@ impl Request {
 }
 
 /// Returns the days to read for a window: for a request that needs maturity, with the days before it from which the arrival of
-/// truth is learned; within a read version, only its days.
+/// labels is learned; within a read version, only its days.
 pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     if !request.is_of_ages() {
         return window;
@@ -240,7 +240,7 @@ impl Days<'_> {
 /// A row with the index of its vintage.
 type VintageRow<'a> = (usize, EvaluationRow<'a>);
 
-/// Builds the rows of the requested days; the days before them show how truth arrives. Returns a warning about days for which
+/// Builds the rows of the requested days; the days before them show how labels arrive. Returns a warning about days for which
 /// that is unknown.
 pub(crate) fn rows_of<'a>(
     days: &'a [(Day, Vec<EvaluationAtAge>)],
@@ -282,7 +282,7 @@ pub(crate) fn rows_of<'a>(
     (rows, untold_of(&untold, request.mature.is_some()))
 }
 
-/// Returns the warning about days whose missing truth is unknown.
+/// Returns the warning about days whose completeness is unknown.
 fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
     let days = match (days.first()?, days.last()?) {
         (first, last) if first == last => first.to_string(),
@@ -294,7 +294,7 @@ fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
     ))
 }
 
-/// Returns the arrival of the truth of a row's predictions at the ages that its day has reached.
+/// Returns the arrival of the labels of a row's predictions at the ages that its day has reached.
 fn arrival(rows: &[VintageRow<'_>], reached: usize) -> Arrival {
     let mut judged_at = vec![0; reached + 1];
     for (number, row) in rows {

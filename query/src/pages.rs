@@ -30,7 +30,7 @@ pub(crate) const PAGE_ROWS: usize = 10_000;
 /// Maximum number of rows of a page.
 pub(crate) const MAX_PAGE_ROWS: usize = 100_000;
 
-/// The beginning of a page.
+/// Beginning of a page.
 #[derive(Clone, Copy)]
 struct Place {
     day: Day,
@@ -40,7 +40,7 @@ struct Place {
     rows: u64,
 }
 
-/// The data read for a page.
+/// Data read for a page.
 struct Read {
     frame: DataFrame,
     /// The beginning of the next page; `None` behind the last one.

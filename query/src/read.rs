@@ -66,25 +66,25 @@ pub(crate) struct Reading {
     pub(crate) has_vintages: AtomicBool,
     /// True if the answer depends on the times when events were known, though it is of now.
     pub(crate) is_of_times: AtomicBool,
-    found: Mutex<Found>,
+    found: Mutex<Findings>,
 }
 
 /// The findings of a reading.
 #[derive(Debug, Default)]
-struct Found {
+struct Findings {
     kinds: BTreeSet<Kind>,
     heads: BTreeMap<LogId, u64>,
     left_out: BTreeSet<(LogId, u64)>,
     warnings: BTreeSet<String>,
     /// Append times of the first segments of logs that had none at the instant as of which they are read.
     later: BTreeMap<LogId, Timestamp>,
-    /// The days with events for which it is stated when they were known.
+    /// The days that have events with known-at times.
     stated: BTreeSet<Day>,
     /// Number of days read, counted for each kind.
     days: usize,
 }
 
-impl Found {
+impl Findings {
     /// Warns of days that were over at the instant `as_of`, but whose predictions were all appended later, as those of an
     /// imported history are.
     fn appended_later(&self, as_of: Timestamp) -> Option<String> {
@@ -105,7 +105,7 @@ impl Found {
         ))
     }
 
-    /// Warns of days whose events count from a stated time instead of their arrival.
+    /// Warns of days whose events count from their known-at time instead of their append.
     fn as_stated(&self) -> Option<String> {
         let (from, to) = (self.stated.first()?, self.stated.last()?);
         Some(format!(
@@ -225,7 +225,7 @@ impl Reading {
         }
     }
 
-    /// Returns a reading limited to what this one has found so far.
+    /// Returns a reading limited to the logs and segments found so far.
     pub(crate) fn fixed(&self) -> Self {
         let heads = self.found().heads.clone();
         self.then(heads, self.closed)
@@ -289,7 +289,7 @@ impl Reading {
         Walk::new(&self.workspace, day, kind, until, Arc::clone(&self.left_out))
     }
 
-    /// Returns the next page of a walk, and notes what the answer lacks.
+    /// Returns the next page of a walk, and records missing data.
     pub(crate) async fn page(
         &self,
         walk: &mut Walk,
@@ -340,7 +340,7 @@ impl Reading {
         heads_of(heads, &self.workspace, day, kind).map(|(log, last)| (log.clone(), *last)).collect()
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, Findings> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -363,7 +363,7 @@ impl Reading {
         found.warnings.insert(format!("segment {name} is left out: {because}"));
     }
 
-    /// Notes anything else that the answer lacks.
+    /// Adds a warning about other missing data.
     pub(crate) fn warn(&self, warning: String) {
         tracing::warn!(workspace = %self.workspace, warning, "a query is answered in part");
         self.found().warnings.insert(warning);

@@ -59,7 +59,7 @@ pub struct Request {
     pub zero_division: Option<f64>,
     /// True if evaluations have intervals.
     pub has_intervals: bool,
-    /// Only days with at least this share judged of the predictions that will ever be judged.
+    /// Only days with at least this completeness, the labelled share of the predictions that will ever be labelled.
     pub mature: Option<f64>,
     /// The days that drift and estimates are measured from.
     pub reference: Option<Window>,
@@ -184,9 +184,9 @@ words! {
     "bins" bins: Option<&'a str>,
     /// A time zone, such as `Europe/Berlin`.
     "time-zone" time_zone: Option<&'a str>,
-    /// The environment in which the releases were live whose predictions are judged.
+    /// The environment in which the releases were live whose predictions are evaluated.
     "environment" environment: Option<&'a str>,
-    /// True to judge the predictions of releases that were not live there instead.
+    /// True to evaluate the predictions of releases that were not live there instead.
     "shadow" shadow: bool,
     /// An instant, or a day that stands for its beginning.
     "as-of" as_of: Option<&'a str>,
@@ -390,7 +390,7 @@ impl Request {
         !is_stored || !self.is_of_now()
     }
 
-    /// Returns true if it judges all predictions of a release, without any condition.
+    /// Returns true if it evaluates all predictions of a release, without any condition.
     pub(crate) fn judges_all(&self) -> bool {
         self.live.is_none() && self.row_filter.conditions.is_empty()
     }
@@ -510,7 +510,7 @@ fn read_version_of((what, by): (Dataset, &By), window: Window, text: &str) -> Re
 pub struct LiveIn {
     /// The environment.
     pub environment: String,
-    /// True to judge releases live there; false to judge the rest.
+    /// True to evaluate releases live there; false to evaluate the rest.
     pub is_live: bool,
 }
 

@@ -59,7 +59,7 @@ impl OfDay {
 
 /// The present content of an arena.
 #[derive(Default)]
-struct Known {
+struct ArenaContent {
     pairs: Vec<ArenaPair>,
     taken: Taken,
     /// True if its pairs get nothing more.
@@ -71,7 +71,7 @@ impl Query {
     /// parameters returns the existing review.
     ///
     /// # Errors
-    /// `Invalid`, if it asks for what a review cannot be, or nothing is to be judged; `NotFound`, if there is no such model;
+    /// `Invalid`, if the parameters fit no review, or it would have no items; `NotFound`, if there is no such model;
     /// `Conflict`, if the name is taken by another review; errors of [`Query::run`] and of the table.
     pub async fn create_review(
         &self,
@@ -103,7 +103,7 @@ impl Query {
             expires_at: i64::MAX,
             spec,
         };
-        let (review, picked, warnings) = self.pick(id, review, Known::default()).await?;
+        let (review, picked, warnings) = self.pick(id, review, ArenaContent::default()).await?;
         if review.items == 0 {
             return Err(Error::invalid(match (review.spec.is_arena(), review.spec.releases.is_empty()) {
                 (true, true) => {
@@ -125,7 +125,7 @@ impl Query {
     ///
     /// # Errors
     /// `NotFound`, if there is no such arena; `Invalid`, if the review is no arena or `to` is before its first day; `TooLarge`,
-    /// if there are too many pairs; `Conflict`, if somebody else does this at the moment; errors of [`Query::run`] and of the
+    /// if there are too many pairs; `Conflict`, if another request does this at the moment; errors of [`Query::run`] and of the
     /// table.
     pub async fn refresh_arena(
         &self,
@@ -166,7 +166,7 @@ impl Query {
             let releases: BTreeSet<String> = item.said.into_iter().map(|said| said.release).collect();
             (releases.into_iter().collect(), item.predicted_at.micros(), item.key)
         });
-        let known = Known { pairs, taken: taken.collect(), only_new };
+        let known = ArenaContent { pairs, taken: taken.collect(), only_new };
         // The days that are read are no part of what the arena was made of.
         let read = Review { spec: ReviewSpec { from, to, ..review.spec.clone() }, ..review.clone() };
         let (read, picked, warnings) = self.pick(id, read, known).await?;
@@ -183,7 +183,7 @@ impl Query {
         &self,
         workspace: &Id,
         review: Review,
-        known: Known,
+        known: ArenaContent,
     ) -> Result<(Review, Vec<PickedItems>, Vec<String>)> {
         let retention = self.catalog().retention(workspace).await?;
         let latest = self.now().plus_seconds(REVIEW_DAYS * DAY_SECONDS);

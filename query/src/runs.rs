@@ -122,8 +122,8 @@ async fn survey_day(
     Ok(found)
 }
 
-/// Adds a segment behind the runs. What stands between two segments of a run is read with them; so a segment that is left out
-/// stands between none.
+/// Adds a segment after the runs. All segments between two segments of a run are read with them, so a segment that is
+/// left out must not lie between two.
 fn add(runs: &mut Vec<Run>, (log, seq): (LogId, u64), left_out: &Segments) {
     if let Some(run) = runs.last_mut()
         && run.log == log
@@ -136,7 +136,8 @@ fn add(runs: &mut Vec<Run>, (log, seq): (LogId, u64), left_out: &Segments) {
     runs.push(Run { log, first: seq, last: seq });
 }
 
-/// How many rows a segment has of the release that is wanted, or in all; else why it need not be read.
+/// Returns the number of rows of a segment that belong to the requested release, or of all; else the reason that it
+/// need not be read.
 pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
     let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Ok(0) };
     let count = |name: &String| match releases.get(name) {

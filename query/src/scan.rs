@@ -67,7 +67,7 @@ impl Scan {
         self
     }
 
-    /// Selects predictions with the outcomes that judge them, instead of events of a kind. A day is joined as a whole, and is one
+    /// Selects predictions with the outcomes that label them, instead of events of a kind. A day is joined as a whole, and is one
     /// frame.
     #[must_use]
     pub fn joined(mut self) -> Self {

@@ -20,7 +20,7 @@ pub(crate) enum Cell {
 /// A row: the day, and its cells in the order of the columns.
 pub(crate) type Row = (Day, Vec<Cell>);
 
-/// Reads all items of a query of the table, which count as held from then on.
+/// Reads all items of a query of the table, whose memory counts from then on.
 pub(crate) async fn held_items(table: &Arc<dyn Table>, query: Query, hold: &Hold) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut pages = Pages::of(&**table, query);

@@ -1,5 +1,5 @@
-//! Slices of each release by quality of their predictions, the worst first. Slices of one dimension are stored; slices of two dimensions,
-//! or as of another time, are computed from the events.
+//! Slices of each release, ranked by the quality of their predictions, the worst first. Slices of one dimension are
+//! stored; slices of two dimensions, or as of another time, are computed from the events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ pub struct Slicing {
 /// Label of a slice: its release, its number of dimensions, and its values.
 type Label = (String, usize, String);
 
-/// A column: its name, its type, whether a table for people shows it, and its value for a row.
+/// Column: its name, its type, whether a table for people shows it, and its value for a row.
 type Place = (&'static str, ColumnType, bool, fn(&Placed<'_>) -> Cell);
 
 /// A row before its cells are made.
@@ -146,7 +146,7 @@ impl Slices {
         if let AnyMetric::Declared(metric) = &self.by.metric { metric.tested } else { None }
     }
 
-    /// Adds all predictions of a release on some days that are cut by these dimensions.
+    /// Adds all predictions of a release on some days that are grouped by these dimensions.
     fn whole(&mut self, release: &str, dimensions: &str, of: &ReleaseEvaluation) {
         let key = (release.to_owned(), dimensions.to_owned());
         self.wholes.entry(key).or_insert_with(|| Sample::new(&self.by.metric)).add(of);
@@ -305,7 +305,7 @@ fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Ve
     declared
 }
 
-/// One dimension, or two, and the releases whose predictions are cut by it.
+/// One dimension, or two, and the releases whose predictions are grouped by it.
 type Dimensions = (Vec<Dimension>, BTreeSet<String>);
 
 /// Returns each dimension of a release alone, and on request with each other one.

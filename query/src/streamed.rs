@@ -1,7 +1,8 @@
-//! Answers that are sent as they are made: rows are read, encoded and taken by the client side by side, each step at most one
-//! ahead of the next, or two messages in a format of messages. So an answer of any length takes the same memory.
+//! Answers that are sent while they are computed: rows are read, encoded and taken by the client concurrently, each
+//! step at most one part ahead of the next, or two messages in a format of messages. So an answer of any length takes
+//! the same memory.
 //!
-//! A small answer is made as a whole, since then its length and all its warnings are known before it is sent.
+//! A small answer is computed as a whole, since then its length and all its warnings are known before it is sent.
 
 use std::{
     collections::VecDeque,
@@ -37,12 +38,12 @@ use crate::{
 /// Number of messages made at once, in a format of messages.
 const MESSAGES_AT_ONCE: usize = 2;
 
-/// An answer that is made as a whole or as it is sent.
+/// An answer that is computed as a whole or while it is sent.
 #[derive(Debug)]
 pub enum Made {
-    /// Made as a whole.
+    /// Computed as a whole.
     Whole(Box<Answer>),
-    /// Made as it is sent.
+    /// Computed while it is sent.
     Streamed(Box<Streamed>),
 }
 
@@ -64,8 +65,8 @@ pub struct End {
     pub warnings: Vec<String>,
 }
 
-/// An answer that is sent as it is made. It is complete only if its last item is [`Said::End`]; a stream that ends otherwise has
-/// failed.
+/// An answer that is sent while it is computed. It is complete only if its last item is [`Said::End`]; a stream that
+/// ends otherwise has failed.
 #[derive(Debug)]
 pub struct Streamed {
     /// The read version that it is read from.

@@ -1,4 +1,4 @@
-//! Subscriptions to appends of a log and to news of a workspace, for a bounded number of listeners.
+//! Subscriptions to appends of a log and to changes of a workspace, for a bounded number of listeners.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Query, follow::Watches};
 
-/// Maximum number of listeners to news at one time.
+/// Maximum number of listeners to changes at one time.
 const MAX_LISTENERS: usize = 1_000;
 
-/// The news of a process.
+/// Change notifications of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscriptions {
     news: Notifications,
@@ -26,7 +26,7 @@ impl Subscriptions {
         Self { news, places: Arc::new(Semaphore::new(MAX_LISTENERS)) }
     }
 
-    /// Returns true if there are news of writes by other processes.
+    /// Returns true if it is notified of writes by other processes.
     pub(crate) fn reads_feed(&self) -> bool {
         self.news.reads_feed()
     }
@@ -47,7 +47,7 @@ impl Subscriptions {
 }
 
 impl Default for Subscriptions {
-    /// Builds a source without any news.
+    /// Builds a source without notifications.
     fn default() -> Self {
         Self::of(Notifications::default())
     }
@@ -59,12 +59,12 @@ impl Query {
         Self { watches: Watches::new(notifier), ..self }
     }
 
-    /// Sets the source of news of workspaces.
+    /// Sets the source of change notifications of workspaces.
     pub fn telling(self, news: Notifications) -> Self {
         Self { news: Subscriptions::of(news), ..self }
     }
 
-    /// Returns the source of news.
+    /// Returns the source of change notifications.
     pub(crate) fn news(&self) -> &Subscriptions {
         &self.news
     }

@@ -69,7 +69,7 @@ pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     })
 }
 
-/// Runs two short parts of a piece: side by side if another turn is free, else one after the other.
+/// Runs two short parts of a task, in parallel if another turn is free.
 ///
 /// # Errors
 /// `Unavailable`, if the second one was broken off.

@@ -103,7 +103,7 @@ impl Query {
             if text(RETRACTED).is_none() {
                 return;
             }
-            let after = told(&columns, row, shown.iter().copied());
+            let after = fields_json(&columns, row, shown.iter().copied());
             let name = text(KEY).filter(|_| request.tells_events).map(str::to_owned);
             // Sorts behind the row of its batch.
             let place = place(&segment, at, row + 1);
@@ -160,11 +160,11 @@ fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
     const MOST: usize = 20;
     let named: serde_json::Map<_, _> =
         releases.iter().take(MOST).map(|(name, rows)| (name.clone(), (*rows).into())).collect();
-    let mut said = serde_json::json!({ "releases": named });
+    let mut summary = serde_json::json!({ "releases": named });
     if releases.len() > MOST {
-        said["of"] = releases.len().into();
+        summary["of"] = releases.len().into();
     }
-    (!releases.is_empty()).then(|| said.to_string())
+    (!releases.is_empty()).then(|| summary.to_string())
 }
 
 /// The field with the key of an event.
@@ -174,7 +174,7 @@ const KEY: &str = "key";
 const OF_RETRACTIONS: [&str; 4] = ["release", "predicted_at", "observed_at", REASON];
 
 /// The fields of release events that have columns of their own in the audit.
-const TOLD_ELSEWHERE: [&str; 2] = ["release", "action"];
+const WITH_OWN_COLUMNS: [&str; 2] = ["release", "action"];
 
 /// Returns the value of a column at a row, if there is one.
 fn value(column: &Column, row: usize) -> Option<serde_json::Value> {
@@ -184,9 +184,9 @@ fn value(column: &Column, row: usize) -> Option<serde_json::Value> {
 }
 
 /// Returns some fields of an event, as JSON.
-fn told(columns: &Columns, row: usize, fields: impl Iterator<Item = &'static str>) -> String {
-    let told = fields.filter_map(|name| Some((name.to_owned(), value(columns.column(name)?, row)?)));
-    serde_json::Value::Object(told.collect()).to_string()
+fn fields_json(columns: &Columns, row: usize, fields: impl Iterator<Item = &'static str>) -> String {
+    let values = fields.filter_map(|name| Some((name.to_owned(), value(columns.column(name)?, row)?)));
+    serde_json::Value::Object(values.collect()).to_string()
 }
 
 /// Calls `add` with each event of a segment: its part and row, its batch and its author.
@@ -234,7 +234,7 @@ fn add_releases(segment: &Segment, request: &AuditRequest, page: &mut Page) -> R
     each_event(segment, &columns, |(at, row), batch, author| {
         let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
         let fields = Kind::Releases.fields().iter().map(|field| field.name);
-        let after = told(&columns, row, fields.filter(|name| !TOLD_ELSEWHERE.contains(name)));
+        let after = fields_json(&columns, row, fields.filter(|name| !WITH_OWN_COLUMNS.contains(name)));
         let action = format!("{RELEASE}.{}", text("action").unwrap_or("register"));
         let name = text("release").map(str::to_owned);
         let place = place(segment, at, row);

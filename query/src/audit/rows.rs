@@ -15,7 +15,7 @@ use crate::{
 /// Maximum bytes of text in a page.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// One action of somebody.
+/// A row: one action of a principal.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) place: Place,
@@ -81,7 +81,7 @@ impl Page {
         if self.newest { other.cmp(one) } else { one.cmp(other) }
     }
 
-    /// Adds a row, if it is requested and belongs in this page by what is known so far.
+    /// Adds a row, if it is requested and its order puts it into this page.
     pub(super) fn add(&mut self, request: &AuditRequest, row: Row) {
         let principal = row.author.as_ref().map(|author| author.principal.as_str());
         let is_wanted = request.wants(&row.action) && request.is_of(principal);

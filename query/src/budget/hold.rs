@@ -146,7 +146,7 @@ impl Hold {
         if self.is_cancelled() { Err(Error::unavailable("the query was broken off")) } else { Ok(()) }
     }
 
-    /// Counts rows that are judged again for intervals. Fails if they exceed the limit of one query, or the client has gone.
+    /// Counts rows that are evaluated again for intervals. Fails if they exceed the limit of one query, or the client has gone.
     pub(crate) fn draw(&self, rows: u64) -> Result<()> {
         self.check()?;
         let most = self.0.budget.0.bounds.drawn;
@@ -159,7 +159,7 @@ impl Hold {
         )))
     }
 
-    /// Returns a guard that cancels the query when it is dropped.
+    /// Returns a handle that cancels the query when it is dropped.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted(self.clone())
     }

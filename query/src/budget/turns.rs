@@ -1,9 +1,10 @@
-//! Turns, shared out so that no caller and no workspace gets all of them and one more caller finds something free.
+//! Turns are permits to work on queries, shared so that no caller and no workspace takes all, and a new caller finds
+//! one free.
 //!
-//! A caller may have three times as much as is left free, and all callers of a workspace together seven times (dynamic
-//! thresholds, Choudhury and Hahne 1998): one alone has three quarters, a second one three quarters of the rest. The next turn
-//! goes to a waiter that may have one: of the workspace with the fewest turns, there of the caller with the fewest, and of these
-//! the longest waiting.
+//! A caller may have three times the free amount, and all callers of a workspace together seven times (dynamic
+//! thresholds, Choudhury and Hahne 1998): one alone has three quarters, a second one three quarters of the rest. The
+//! next turn goes to a waiter that may have one: of the workspace with the fewest turns, there of the caller with the
+//! fewest, and of these the longest waiting.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,7 +24,7 @@ const OF_WORKSPACE: u64 = 7;
 /// Caller and workspace of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// The principal, or the address where callers are anonymous; `None` in a command, which shares with nobody.
+    /// Principal, or client address where callers are anonymous; `None` in a command, which shares with nobody.
     caller: Option<Arc<str>>,
     workspace: Option<Id>,
 }
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waited_in_vain_gives_its_place_back() {
+    async fn a_timed_out_waiter_leaves_the_queue() {
         let ([one, _], turns) = (workspaces(), Turns::new(1, 1));
         let turn = turns.enter(share("a", &one), WAIT).await.unwrap();
         assert!(turns.enter(share("b", &one), WAIT).await.is_none());

@@ -100,7 +100,7 @@ impl Follow {
         Self { after: Some(read_version), ..self }
     }
 
-    /// Returns true if a read version has other heads than the cut to continue from, or there is no such read version.
+    /// Returns true if a read version has other heads than the one to continue from, or there is none to continue from.
     pub fn is_before(&self, read_version: &ReadVersion) -> bool {
         self.after.as_ref().is_none_or(|after| after.heads != read_version.heads)
     }
@@ -110,7 +110,7 @@ impl Follow {
         self.kind
     }
 
-    /// Returns the cut to continue from.
+    /// Returns the read version to continue from.
     fn begin(&self, workspace: &Id) -> Result<ReadVersion> {
         let Some(after) = &self.after else { return Ok(ReadVersion::begin(workspace, self.kind, self.from)) };
         if after.workspace != *workspace {

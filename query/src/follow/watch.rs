@@ -1,5 +1,5 @@
-//! Watches, in which followers of a log wait for appends. A watch knows the heads of all logs of a workspace and kind: it hears
-//! the appends of this process, and looks for those of others. It is shared by all followers of the same logs, and ends some time
+//! Watches, in which followers of a log wait for appends. A watch knows the heads of all logs of a workspace and kind: it is notified of
+//! the appends of this process, and polls for those of others. It is shared by all followers of the same logs, and ends some time
 //! after the last of them.
 
 use std::{
@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Minimum and maximum time between looks at recent days; within these bounds it is proportional to the duration of a look, so
 /// that looking takes a small share of the time, and of the read units.
 const LOOK_WITHIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// Inverse share of the time that looking takes: a tenth while events come, a fiftieth else.
+/// Inverse share of the time that polling takes: a tenth while events come, else a fiftieth.
 const BUSY_SHARE: u32 = 10;
 const QUIET_SHARE: u32 = 50;
 
@@ -283,7 +283,7 @@ impl Watch {
         self.news.subscribe()
     }
 
-    /// Takes over the heads heard.
+    /// Takes over the heads from notifications.
     fn hear(&self, heard: Heads) {
         let mut seen = lock(&self.seen);
         for (log, seq) in heard {
@@ -307,7 +307,7 @@ impl Watch {
 
     async fn look_with(&self, looking: &mut Looking, all: bool) -> Result<bool> {
         let now = self.clock.now();
-        // Heads heard may be wrong, as a put may have failed; so their days are looked at.
+        // Heads from notifications may be wrong, as a put may have failed; so their days are read.
         let heard = self.behind(looking.known.heads(), Day::FIRST, now).logs;
         looking.recent.extend(heard.keys().map(|log| (log.day, Instant::now())));
         let mut expired = None;

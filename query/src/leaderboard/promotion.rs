@@ -42,7 +42,7 @@ impl Query {
         })
     }
 
-    /// Returns the judged share of those predictions of a release in a window that will ever be judged.
+    /// Returns the completeness of a release in a window: the labelled share of the predictions that will ever be labelled.
     async fn completeness(&self, workspace: &Id, window: Window, release: &str) -> Result<Option<f64>> {
         let (from, to) = (window.from().to_string(), window.to().to_string());
         let columns = Some("day,release,age,labelled,expected_labelled");

@@ -148,12 +148,12 @@ impl Flows {
         })
     }
 
-    /// Returns the flows that a request asks for, by day, kind, source and release.
+    /// Returns the requested flows, by day, kind, source and release.
     pub(super) fn wanted<'a>(&'a self, request: &'a LineageRequest) -> impl Iterator<Item = &'a Flow> {
         self.known.values().filter(|flow| request.wants(flow, self))
     }
 
-    /// Returns the releases judged by outcomes that name none: all releases with predictions on their day.
+    /// Returns the releases labelled by outcomes, which name none: all releases with predictions on their day.
     pub(super) fn labels(&self, flow: &Flow) -> impl Iterator<Item = &str> {
         let is_open = flow.kind == Kind::Outcomes && flow.release.is_none();
         let predicted = is_open.then(|| self.predicted.get(&flow.day)).flatten();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_segment_mixes_is_known_within_bounds() {
+    fn mixed_segment_counts_have_bounds() {
         let mut flows = Flows::default();
         let releases = [Some("v1"), Some("v2"), Some("v1"), Some("v1"), Some("v2")];
         flows.add(&segment(&[(Some("job=a"), 4), (Some("job=b"), 1)], &releases)).unwrap();

@@ -23,7 +23,7 @@ pub(crate) const NAME: &str = "lineage";
 pub struct LineageParams<'a> {
     /// Only events from this source: pairs such as `job=nightly; run=17`, all of which must match.
     pub source: Option<&'a str>,
-    /// Only predictions of this release, or outcomes that judge it.
+    /// Only predictions of this release, or outcomes that label it.
     pub release: Option<&'a str>,
     /// The first day.
     pub from: Option<&'a str>,

@@ -222,8 +222,8 @@ impl Body {
                 frame(bytes.chunks(BLOCK_BYTES), store, to);
                 return Ok(());
             }
-            // No checksum: TCP and the number of rows guard the answer's integrity. Independent blocks are read and written
-            // without copies.
+            // No checksum: TCP and the number of rows protect the answer's integrity. Independent blocks are read and
+            // written without copies.
             let mut encoder = EncoderBuilder::new();
             encoder.checksum(ContentChecksum::NoChecksum).block_mode(BlockMode::Independent);
             let mut encoder = encoder.build(to)?;
@@ -280,7 +280,7 @@ fn packed<T: Unit>(block: &[T], to: &mut Vec<u8>) {
     }
 }
 
-/// Returns true if a buffer is worth compressing, judged by its beginning.
+/// Returns true if a buffer is worth compressing, estimated from its beginning.
 fn pays(bytes: &[u8]) -> PolarsResult<bool> {
     let Some(sample) = bytes.get(..SAMPLE_BYTES) else { return Ok(false) };
     let packed = block::compress(sample, None, false)?;

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn judged_keys_are_picked_only_on_request() {
+    fn labelled_keys_are_picked_only_on_request() {
         let judged = || candidates().into_iter().map(|one| Candidate { is_judged: true, ..one });
         let spec = spec(ReviewPolicy::Random, 10, 1);
         assert_eq!(picked(&spec, judged()), [""; 0]);

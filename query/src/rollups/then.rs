@@ -35,13 +35,13 @@ const DAYS_AT_ONCE: usize = 2;
 
 /// The fold for a request: its result, the kinds of events, and the breakdown of its rows.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct FoldSpec {
     folding: Folding,
     kinds: &'static [Kind],
     by: key::By,
 }
 
-impl Wanted {
+impl FoldSpec {
     fn of(by: &By) -> Self {
         let of_rollup = |kinds, by| Self { folding: Folding::Rollup, kinds, by };
         match by {
@@ -57,7 +57,7 @@ impl Wanted {
 
 /// Returns the kinds of events folded into rollups with this breakdown.
 pub(crate) fn kinds_by(by: &By) -> &'static [Kind] {
-    Wanted::of(by).kinds
+    FoldSpec::of(by).kinds
 }
 
 /// Builds counts, sums and quantiles as of a past instant, day by day.
@@ -65,7 +65,7 @@ pub(crate) fn kinds_by(by: &By) -> &'static [Kind] {
 /// # Errors
 /// `Gone`, if the state of a day as of then is not kept; errors of the reading.
 pub(crate) async fn known_then(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
-    let wanted = Wanted::of(&request.by);
+    let wanted = FoldSpec::of(&request.by);
     let mut days: BTreeMap<Day, DayParts> = match request.as_of {
         Some(_) => of_expired(reading, (request, wanted)).await?.into_iter().collect(),
         None => {
@@ -82,7 +82,7 @@ pub(crate) async fn known_then(reading: &Arc<Reading>, request: &Request) -> Res
 }
 
 /// Folds a day from its logs; `None`, if nothing is read.
-async fn folded(reading: &Arc<Reading>, day: Day, wanted: Wanted) -> Result<Option<(Day, DayParts)>> {
+async fn folded(reading: &Arc<Reading>, day: Day, wanted: FoldSpec) -> Result<Option<(Day, DayParts)>> {
     let mut all: Option<Delta> = None;
     for kind in wanted.kinds {
         let mut walk = reading.walk(day, *kind)?;
@@ -139,7 +139,7 @@ impl Reading {
 /// Reads the expired days of a window as of a past instant.
 async fn of_expired(
     reading: &Reading,
-    (request, wanted): (&Request, Wanted),
+    (request, wanted): (&Request, FoldSpec),
 ) -> Result<Vec<(Day, DayParts)>> {
     let (table, workspace, hold) = (&reading.table, &reading.workspace, &reading.hold);
     let expired = Expired::of(reading, request.window).await?;
@@ -153,7 +153,7 @@ async fn of_expired(
 }
 
 /// Returns the parts of a rollup at an age.
-fn parts_of(day: Day, age: Age, vintage: &RollupVintage, wanted: Wanted) -> Result<DayParts> {
+fn parts_of(day: Day, age: Age, vintage: &RollupVintage, wanted: FoldSpec) -> Result<DayParts> {
     let wrong = |error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name));
     let state = match wanted.folding {
         Folding::Rollup => Some(&vintage.rollup),

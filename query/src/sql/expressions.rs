@@ -1,5 +1,5 @@
-//! Expressions of statements, as those of polars. Names, types and truth are decided here; functions of single values are those
-//! of polars-sql.
+//! Translation of the expressions of statements to those of polars. Names, types and predicates are translated here;
+//! functions of single values are those of polars-sql.
 
 use std::ops::ControlFlow;
 
@@ -32,7 +32,8 @@ const LENGTH_OF_DAY: usize = 10;
 /// Prefix of the names of parts within an expression that polars-sql reads.
 const PART: char = '#';
 
-/// Functions of single values that polars-sql computes as SQL says. None makes text longer than its arguments.
+/// Functions of single values that polars-sql computes according to the standard. None makes text longer than its
+/// arguments.
 const SCALARS: &str = "abs acos acosd asin asind atan atan2 atan2d atand bit_length cbrt ceil ceiling char_length \
     character_length coalesce concat cos cosd cot cotd date date_part degrees ends_with exp floor greatest \
     if ifnull least left length ln log10 log1p log2 lower ltrim nullif octet_length pi radians regexp_like \
@@ -70,7 +71,7 @@ fn is_family(name: &str) -> bool {
     families.map(|family| family.prefix).any(|prefix| prefix.strip_suffix('.') == Some(name))
 }
 
-/// The place of expressions: the columns that they may name, and what their SELECT is made of.
+/// Scope of expressions: the columns that they may name, and the parts of their SELECT.
 pub(super) struct Scope<'f, 'c> {
     pub(super) frames: &'f mut Frames,
     pub(super) columns: &'c [Column],
@@ -82,7 +83,7 @@ pub(super) struct Scope<'f, 'c> {
     pub(super) groups: Option<Groups>,
     /// The windows of a SELECT, where functions over windows may stand.
     pub(super) windows: Option<Vec<Over>>,
-    /// Queries of one value, which become columns of each row.
+    /// Scalar subqueries, which become columns of each row.
     pub(super) scalars: Vec<LazyFrame>,
     depth: usize,
 }
@@ -103,7 +104,7 @@ impl<'f, 'c> Scope<'f, 'c> {
         }
     }
 
-    /// Translates an expression; an error says its place in the statement.
+    /// Translates an expression; an error contains its position in the statement.
     pub(super) fn expr(&mut self, ast: &Ast) -> Made<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -209,7 +210,7 @@ impl<'f, 'c> Scope<'f, 'c> {
         }
     }
 
-    /// Translates predicates of truth.
+    /// Translates predicates.
     fn truth(&mut self, ast: &Ast) -> Made<Expr> {
         let mut of = |expr: &Ast| self.expr(expr);
         Ok(match ast {

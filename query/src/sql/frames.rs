@@ -65,9 +65,9 @@ pub(super) struct Frames {
     /// Names of columns that it may use.
     pub(super) names: BTreeSet<String>,
     pub(super) joins: Vec<Join>,
-    /// The most columns that a query of it shows.
+    /// Maximum number of columns of a select list in it.
     pub(super) width: usize,
-    /// The number of its expressions that make text of text.
+    /// Number of its expressions that compute text from text.
     pub(super) texts: u64,
     /// True if it makes rows from several rows, so that their order is random.
     pub(super) is_shuffled: bool,
@@ -155,7 +155,7 @@ impl Frames {
         }
     }
 
-    /// Returns the union of two queries, or what is in both or in one of them.
+    /// Returns the union, intersection or difference of two queries.
     fn both(&mut self, left: Frame, right: Frame, op: SetOperator, of: SetQuantifier) -> Made<Frame> {
         self.is_shuffled = true;
         if left.columns.len() != right.columns.len() {
@@ -187,7 +187,7 @@ impl Frames {
         Frame::made(lazy, left.reads + right.reads)
     }
 
-    /// Returns the one value of a query as a frame, the name of its column, and its type.
+    /// Returns a scalar subquery as a frame, with the name of its column and its type.
     pub(super) fn scalar(&mut self, query: &Query) -> Made<(LazyFrame, String, DataType)> {
         let frame = self.query(query)?;
         self.reads = self.reads.saturating_add(frame.reads);
@@ -447,7 +447,7 @@ impl Frames {
         (frame.with_columns(computed), named)
     }
 
-    /// Keeps the rows of a frame with a match in another one, or those without.
+    /// Semi-join or anti-join: keeps the rows of a frame with a match in another one, or those without.
     pub(super) fn matched(
         &mut self,
         frame: LazyFrame,
@@ -464,7 +464,7 @@ impl Frames {
         left.join(right, one, theirs, JoinArgs::new(how))
     }
 
-    /// Keeps the rows of a frame with a value that a query has, or those with one that it certainly lacks.
+    /// Keeps the rows of a frame whose value is IN a subquery, or is certainly NOT IN it.
     pub(super) fn in_query(
         &mut self,
         frame: LazyFrame,
@@ -558,7 +558,7 @@ pub(super) fn number(expr: &Ast) -> Option<usize> {
     }
 }
 
-/// Returns the number of rows that a query leaves out, and the number of rows that it shows.
+/// Returns OFFSET and LIMIT of a query.
 fn limit(query: &Query) -> Made<Option<(u32, IdxSize)>> {
     let wrong = |expr: &Ast| format!("`{expr}` is not a number of rows");
     let rows = |expr: &Ast| number(expr).and_then(|rows| u32::try_from(rows).ok()).ok_or_else(|| wrong(expr));

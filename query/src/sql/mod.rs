@@ -1,4 +1,4 @@
-//! SQL over the data of a workspace: one SELECT on tables that have the names of queries.
+//! SQL over the data of a workspace: one SELECT on tables with the names of datasets.
 //!
 //! A statement is admitted first (`admit`); polars plans it, and the plan (`plan`) shows the columns and the days needed of each
 //! table. These are read as by any query, within the same bounds, and polars computes the rest.
@@ -128,7 +128,7 @@ pub(crate) async fn conditions(of: Dataset, conditions: &[String]) -> Result<Con
     .await
 }
 
-/// Returns what a condition has that is not of single rows.
+/// Returns the part of a condition that needs several rows, such as an aggregate.
 fn of_several_rows(condition: &Ast) -> Option<&'static str> {
     admit::expressions(condition, |expr| match expr {
         Ast::Subquery(_) | Ast::InSubquery { .. } | Ast::Exists { .. } => ControlFlow::Break("a query"),
@@ -146,7 +146,7 @@ struct Admitted {
     width: usize,
     /// Maximum number of reads of tables.
     weight: u64,
-    /// The number of its expressions that make text of text.
+    /// Number of its expressions that compute text from text.
     texts: u64,
     /// True if its rows come in a random order.
     is_shuffled: bool,
@@ -312,7 +312,7 @@ async fn in_time<T>(hold: &Hold, work: impl Future<Output = Result<T>>) -> Resul
     }
 }
 
-/// Makes polars check after each step of a plan that somebody still waits for the answer.
+/// Makes polars check after each step of a plan whether the query was cancelled.
 fn look_between_steps(plans: &mut Arena<IR>, root: Node, hold: &Hold) {
     let hold = hold.clone();
     let look = move |frame: DataFrame| match hold.is_cancelled() {

@@ -76,7 +76,7 @@ pub(crate) struct Need {
     pub(crate) days: Option<BTreeSet<Day>>,
     /// The releases that the rows may be of.
     pub(crate) releases: Option<BTreeSet<String>>,
-    /// The values by which the rows may be dealt to lanes: keys, or names of metrics.
+    /// The values that determine the lanes of the rows: keys, or names of metrics.
     pub(crate) keys: Option<BTreeSet<String>>,
     /// The times that the rows may have.
     pub(crate) times: Times,
@@ -267,12 +267,12 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let (releases, references) = (texts_of("release"), texts_of(drift::REFERENCE));
     let dealt_by = match source.of {
         Table::Of(Dataset::Events(kind)) => key_field(kind),
-        // A prediction and the outcomes that judge it have one key.
+        // A prediction and the outcomes that label it have one key.
         Table::Of(Dataset::Joined) => key_field(Kind::Predictions),
         _ => None,
     };
     let keys = dealt_by.and_then(texts_of);
-    // A prediction may be judged together with another one of its key, so no segment of joined rows is left out by its times.
+    // A prediction may be evaluated together with another one of its key, so no segment of joined rows is left out by its times.
     let time = if let Table::Of(Dataset::Events(kind)) = source.of { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);

@@ -1,5 +1,5 @@
-//! Functions of several rows: aggregates of groups, and functions over windows. Both are computed from columns made before, so
-//! that a constant is one of each row, and nothing is computed twice.
+//! Functions of several rows: aggregates of groups, and functions over windows. Both take columns that were computed before, so
+//! that a constant has one value for each row, and nothing is computed twice.
 
 use polars::{
     lazy::dsl::{max_horizontal, min_horizontal, sum_horizontal},
@@ -40,7 +40,7 @@ pub(super) struct Groups {
 /// An aggregate of a group.
 pub(super) struct Aggregate {
     pub(super) name: String,
-    /// True if it is of all rows of a group, and of each value as often as there are rows with it.
+    /// True if it takes all rows of a group, without DISTINCT or FILTER.
     pub(super) is_plain: bool,
     pub(super) of: Option<Expr>,
     /// The aggregate for polars.
@@ -237,7 +237,7 @@ impl Scope<'_, '_> {
         Ok(col(id))
     }
 
-    /// Returns a function over a window, and the row that says the value of a place in its order.
+    /// Translates a window function, with the row that gives the value of a position in its order.
     fn call(
         &mut self,
         function: &Function,
@@ -313,7 +313,7 @@ impl Over {
     }
 }
 
-/// Returns true for a descending order, and true if nulls come last: nulls are greater than all values, unless it is said.
+/// Returns true for a descending order, and true if nulls come last: nulls are greater than all values by default.
 pub(super) fn direction(by: &OrderByExpr) -> (bool, bool) {
     let is_descending = by.options.asc == Some(false);
     (is_descending, by.options.nulls_first.map_or(!is_descending, |first| !first))

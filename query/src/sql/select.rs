@@ -1,4 +1,4 @@
-//! One SELECT: the rows of its tables for which its condition holds, grouped, with the functions over windows, shown and ordered.
+//! Translation of one SELECT: conditions, groups, window functions, select list and order.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ use crate::{
     row_filter::KEY,
 };
 
-/// A SELECT whose parts are translated.
+/// Translated parts of a SELECT.
 struct Parts {
-    /// The shown expressions, by their names.
+    /// Expressions of the select list, by their names.
     shown: Vec<(String, Expr)>,
     order: Vec<Expr>,
     directions: Vec<(bool, bool)>,
@@ -60,7 +60,7 @@ impl Frames {
         frame
     }
 
-    /// Returns what a SELECT makes of the rows of its tables for which its conditions hold.
+    /// Returns the rows of a SELECT from the rows of its tables that meet its conditions.
     pub(super) fn made(
         &mut self,
         base: &Frame,
@@ -100,7 +100,8 @@ impl Frames {
         Ok(Frame { is_single, ..Frame::made(frame, base.reads)? })
     }
 
-    /// Returns the rows of a frame for which conditions hold, and each of these; `None` for one of a query.
+    /// Filters a frame by conditions. Returns it with the expression of each condition; `None` for one that needs a
+    /// subquery.
     fn chosen(&mut self, base: &Frame, conditions: Vec<Ast>) -> Made<(LazyFrame, Vec<Option<Expr>>)> {
         let (mut frame, mut holds, mut later) = (base.lazy.clone(), Vec::new(), Vec::new());
         for condition in conditions {
@@ -136,7 +137,7 @@ impl Frames {
         Ok((frame, holds))
     }
 
-    /// Keeps the rows for which a query has rows. The query names the columns of the rows in equalities with its own.
+    /// Keeps the rows for which EXISTS holds. The subquery may name outer columns only in equalities with its own.
     fn existing(
         &mut self,
         frame: LazyFrame,
@@ -160,7 +161,7 @@ impl Frames {
         }
         let inner = self.from(&select.from, &mut conditions)?;
         let (mut own, mut keys, mut outer) = (Vec::new(), Vec::new(), base.clone());
-        // A name is one of the inner tables first.
+        // A name refers to one of the inner tables first.
         outer.columns.retain(|column| !inner.columns.iter().any(|other| other.table == column.table));
         for column in &mut outer.columns {
             column.is_bare &= !inner.columns.iter().any(|other| other.is_bare && other.name == column.name);
@@ -185,7 +186,7 @@ impl Frames {
         Ok(self.matched(frame, found, keys, is_negated))
     }
 
-    /// Translates what a SELECT shows, and by what it is grouped and ordered.
+    /// Translates the select list, GROUP BY and ORDER BY.
     fn parts(&mut self, base: &Frame, select: &Select, order: Option<&OrderBy>) -> Made<Parts> {
         let items = items(select, base)?;
         let order = match order.map(|order| &order.kind) {
@@ -273,7 +274,7 @@ impl Scope<'_, '_> {
     }
 }
 
-/// A condition that needs a query.
+/// A condition that needs a subquery.
 enum OfQuery {
     In(Box<Ast>, Box<Query>, bool),
     Exists(Box<Query>, bool),
@@ -335,7 +336,7 @@ fn has_window(expr: &Ast) -> bool {
     found.is_some()
 }
 
-/// Returns the shown expressions with their names: that of AS or of a column, else the text of the expression.
+/// Returns the select list with its names: that of AS or of a column, else the text of the expression.
 fn items(select: &Select, base: &Frame) -> Made<Vec<(String, Ast)>> {
     let mut items = Vec::new();
     for item in &select.projection {
@@ -400,7 +401,8 @@ fn all(
     if items.len() == before { Err("`*` names no columns".to_owned()) } else { Ok(()) }
 }
 
-/// Returns the expressions of GROUP BY, with those in the place of a number; `None` without GROUP BY.
+/// Returns the expressions of GROUP BY, with positions replaced by expressions of the select list; `None` without GROUP
+/// BY.
 fn keys(select: &Select, items: &[(String, Ast)]) -> Made<Option<Vec<Ast>>> {
     let by = match &select.group_by {
         GroupByExpr::Expressions(by, more) if more.is_empty() => by,
@@ -421,7 +423,7 @@ fn keys(select: &Select, items: &[(String, Ast)]) -> Made<Option<Vec<Ast>>> {
     if by.is_empty() { Ok(None) } else { by.iter().map(key).collect::<Made<Vec<_>>>().map(Some) }
 }
 
-/// Returns the shown columns of a frame, in an order.
+/// Projects a frame to the select list, sorted.
 fn shown(
     frame: LazyFrame,
     shown: Vec<(String, Expr)>,
@@ -433,7 +435,7 @@ fn shown(
     let shown = shown.into_iter().map(|(name, expr)| expr.alias(name.as_str()));
     let keys: Vec<String> = (1..=order.len()).map(|at| format!("order by {at}")).collect();
     let order = order.into_iter().zip(&keys).map(|(expr, name)| expr.alias(name.as_str()));
-    // A constant is one of each row.
+    // A constant gets one value for each row.
     let mut frame = frame.with_columns(shown.chain(order).collect::<Vec<_>>());
     if is_distinct {
         let all = names.iter().cloned().chain(keys.iter().map(|key| col(key.as_str())));
@@ -445,8 +447,8 @@ fn shown(
     frame.select(names)
 }
 
-/// Returns the groups that segments make of their rows, and the groups of these, if the groups of a SELECT are made of columns of
-/// few values and its conditions are of these.
+/// Returns a partial aggregation of each segment and the final aggregation of its groups, if a SELECT groups and
+/// filters by columns of few values only.
 fn of_segments(kind: Kind, holds: &[Option<Expr>], groups: &Groups) -> Option<(Segments, Groups)> {
     let is_key = |name: &str| name == DAY || (kind.column_type(name) == Some(FieldType::Text) && name != KEY);
     let mut names = BTreeSet::from([DAY.to_owned()]);
@@ -481,12 +483,12 @@ fn of_segments(kind: Kind, holds: &[Option<Expr>], groups: &Groups) -> Option<(S
     Some((segments, Groups { keys: groups.keys.clone(), aggregates, inputs: Vec::new() }))
 }
 
-/// Returns true for an aggregate that is the same of distinct values.
+/// Returns true for an aggregate that can be computed from distinct values.
 fn made_of_distinct(name: &str) -> bool {
     ["count", "max", "min"].contains(&name)
 }
 
-/// Returns an aggregate of the measures of groups, which it adds.
+/// Returns the final aggregate of a column, and adds the measures of segments that it needs.
 fn measured(
     kind: Kind,
     name: &str,

@@ -108,7 +108,7 @@ impl Table {
 }
 
 impl Query {
-    /// Reads the transitions of alert rules of a workspace on the days of a window: one range of the items written as they crossed.
+    /// Reads the transitions of alert rules of a workspace on the days of a window: one range of items.
     pub(super) async fn rule_transition(
         &self,
         workspace: &Id,

@@ -1,4 +1,4 @@
-//! History of the truth of a key: its outcomes in the order in which they were appended, with those retracted or corrected.
+//! History of a key: its outcomes in the order in which they were appended, with those retracted or corrected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,9 +43,9 @@ pub struct HistoryParams<'a> {
 /// The current standing of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastStanding {
-    /// It judges its predictions.
+    /// It labels its predictions.
     Counts,
-    /// A later outcome, by observation or by arrival, judges them instead.
+    /// A later outcome, by observation or by arrival, labels them instead.
     Corrected,
     /// It was retracted.
     Retracted,
@@ -77,9 +77,9 @@ impl PastStanding {
 pub struct PastOutcome {
     /// Time at which it was appended.
     pub appended_at: Timestamp,
-    /// The day of the predictions that it judges.
+    /// The day of the predictions that it labels.
     pub day: Day,
-    /// The instant of the prediction that it judges; `None`, if it judges all of the day.
+    /// The instant of the prediction that it labels; `None`, if it labels all of the day.
     pub predicted_at: Option<Timestamp>,
     /// Time at which it was observed.
     pub observed_at: Timestamp,
@@ -94,7 +94,7 @@ pub struct PastOutcome {
 }
 
 impl PastOutcome {
-    /// Returns its identity within its key and day: the instant that it judges, and the time at which it was observed.
+    /// Returns its identity within its key and day: the instant that it labels, and the time at which it was observed.
     fn instants(&self) -> (Option<Timestamp>, Timestamp) {
         (self.predicted_at, self.observed_at)
     }
@@ -144,7 +144,7 @@ impl Row {
 
 impl Query {
     /// Returns the outcomes of a key about the predictions of some days, in the order in which they were appended, and warnings
-    /// of unreadable data. Outcomes without a date are among them once it is decided which predictions they judge.
+    /// of unreadable data. Unmatched outcomes are among them once they have a match.
     ///
     /// # Errors
     /// `Invalid`, if a word is wrong; `TooLarge`, if there are more outcomes than a history has; errors of [`Query::run`].
@@ -231,7 +231,7 @@ fn written(past: Vec<PastOutcome>, warnings: Vec<String>) -> Result<Vec<u8>> {
     Ok(json!({ "outcomes": outcomes, "warnings": warnings }).to_string().into_bytes())
 }
 
-/// Sets the standing of the outcomes of a key, given day by day, and within each day in the order of the log, by the rules of the
+/// Sets the standing of the outcomes of a key, which are in the order of days and within each day of the log, by the rules of the
 /// [join](fold::join).
 fn stand(past: &mut [PastOutcome]) {
     for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
@@ -243,7 +243,7 @@ fn stand(past: &mut [PastOutcome]) {
 /// Marks the outcomes of a day as retracted that are followed by a retraction of the same instants. A retraction retracts
 /// nothing if no outcome of the same instants was sent before it.
 fn take_back(of_day: &mut [PastOutcome]) {
-    // The last retraction of each instants.
+    // The last retraction of each identity.
     let last: HashMap<(Option<Timestamp>, Timestamp), usize> = of_day
         .iter()
         .enumerate()
@@ -268,8 +268,8 @@ fn take_back(of_day: &mut [PastOutcome]) {
     }
 }
 
-/// Marks the counting outcomes of a day as corrected that another outcome overrides: it judges the same and was observed later,
-/// or equally late and came later.
+/// Marks the counting outcomes of a day as corrected that another outcome overrides: it labels the same and was observed later,
+/// or at the same time and appended later.
 fn correct(of_day: &mut [PastOutcome]) {
     let mut greatest: HashMap<Option<Timestamp>, (Timestamp, usize)> = HashMap::new();
     for (at, one) in of_day.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Unmatched outcomes, which do not name the prediction that they judge, page by page, in the order of the days on which they came.
+//! Unmatched outcomes, which do not name the prediction that they label, page by page, in the order of the days on which they came.
 //!
 //! The state of an outcome is read from the decisions; the reason for waiting follows from the last look. No prediction is looked
 //! for here: a sweeping worker does that.
@@ -29,7 +29,7 @@ pub use self::history::{HistoryParams, PastOutcome, PastStanding};
 pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
 pub use self::request::{UnmatchedParams, UnmatchedPlace, UnmatchedRequest, UnmatchedState};
 pub use self::why::UnmatchedOutcome;
-use self::why::{Judged, Told};
+use self::why::{LabelledInstants, UnexplainedOutcome};
 use crate::{Query, work};
 
 /// Name in paths and metrics.
@@ -59,7 +59,7 @@ pub struct UnmatchedPage {
 }
 
 /// A segment with its decisions.
-struct Known {
+struct DecidedSegment {
     segment: Segment,
     decisions: Vec<(u32, Decision)>,
     /// The first decision about each row that has one, as an index into `decisions`.
@@ -68,7 +68,7 @@ struct Known {
     is_taken: bool,
 }
 
-impl Known {
+impl DecidedSegment {
     /// Returns the state of a row, and the decision behind it.
     fn state(&self, row: u32) -> (UnmatchedState, Option<&Decision>) {
         let Some((number, decision)) = self.decided.get(&row).map(|at| &self.decisions[*at]) else {
@@ -89,7 +89,7 @@ impl Known {
 struct Growing {
     request: UnmatchedRequest,
     page: UnmatchedPage,
-    told: Vec<Told>,
+    told: Vec<UnexplainedOutcome>,
     /// The place up to which everything was counted.
     place: Option<UnmatchedPlace>,
     segments: usize,
@@ -167,7 +167,7 @@ impl Query {
     }
 
     /// Reads some segments of a log from one on, with their decisions.
-    async fn known(&self, log: &LogId, first: u64) -> Result<Vec<Known>> {
+    async fn known(&self, log: &LogId, first: u64) -> Result<Vec<DecidedSegment>> {
         let taken = unmatched::taken_up(&*self.table, log).await?;
         let query = TableQuery::table(key::segments_from(log, first)).limit(SEGMENTS_AT_ONCE);
         let known = self.table.query(&query).await?.items.into_iter().map(async |item| {
@@ -179,7 +179,13 @@ impl Query {
                 decisions.into_iter().map(|(id, decision)| (id.number, decision)).collect();
             let waiting = unmatched::of_segment(&*self.table, &of).await?;
             let decided = decided(&decisions);
-            Ok::<_, Error>(Known { is_taken: segment.seq <= taken, segment, decisions, decided, waiting })
+            Ok::<_, Error>(DecidedSegment {
+                is_taken: segment.seq <= taken,
+                segment,
+                decisions,
+                decided,
+                waiting,
+            })
         });
         try_join_all(known).await
     }
@@ -197,7 +203,7 @@ fn decided(decisions: &[(u32, Decision)]) -> BTreeMap<u32, usize> {
 
 impl Growing {
     /// Takes the rows of some segments; returns true if all of them had room.
-    fn take_all(&mut self, some: &[Known]) -> Result<bool> {
+    fn take_all(&mut self, some: &[DecidedSegment]) -> Result<bool> {
         for known in some {
             if !self.take(known)? {
                 return Ok(false);
@@ -207,7 +213,7 @@ impl Growing {
     }
 
     /// Takes the rows of a segment that are behind the place; returns true if all of them had room.
-    fn take(&mut self, known: &Known) -> Result<bool> {
+    fn take(&mut self, known: &DecidedSegment) -> Result<bool> {
         self.segments += 1;
         let of = UnmatchedSegment { log: known.segment.log.clone(), seq: known.segment.seq };
         let columns = match known.segment.unpack(|name| COLUMNS.contains(&name)) {
@@ -234,7 +240,7 @@ impl Growing {
     }
 
     /// Takes a row; returns true if it had room.
-    fn take_row(&mut self, known: &Known, columns: &Columns, place: UnmatchedPlace) -> Result<bool> {
+    fn take_row(&mut self, known: &DecidedSegment, columns: &Columns, place: UnmatchedPlace) -> Result<bool> {
         let asked = question(columns, place.row as usize)?;
         if self.request.key.as_ref().is_some_and(|key| *key != asked.key) {
             return Ok(true);
@@ -245,11 +251,11 @@ impl Growing {
                 return Ok(false);
             }
             let matched = decision.and_then(|decision| decision.matched.get(&place.row));
-            self.told.push(Told {
+            self.told.push(UnexplainedOutcome {
                 place,
                 state,
                 arrived_at: known.segment.appended_at,
-                judged: matched.and_then(|judged| Judged::of(judged)),
+                judged: matched.and_then(|judged| LabelledInstants::of(judged)),
                 as_of: decision.map(|decision| decision.as_of),
                 looked: known.waiting.as_ref().and_then(|waiting| waiting.looked).filter(|_| known.is_taken),
                 asked,

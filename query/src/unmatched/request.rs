@@ -28,9 +28,9 @@ pub enum UnmatchedState {
     Decided,
     /// It is appended as an outcome like any other.
     Appended,
-    /// It has waited for too long, and judges nothing.
+    /// It has waited for too long, and labels nothing.
     Expired,
-    /// It would judge too many predictions, and judges none.
+    /// It would label too many predictions, and labels none.
     Refused,
 }
 

@@ -24,13 +24,13 @@ pub struct UnmatchedOutcome {
     pub observed_at: Timestamp,
     /// Earliest time of its prediction.
     pub predicted_since: Timestamp,
-    /// The predictions of its key that it judges.
+    /// The predictions of its key that it labels.
     pub applies_to: AppliesTo,
     /// Time at which it was appended.
     pub arrived_at: Timestamp,
-    /// The instant of the prediction that it judges; the last one of several.
+    /// The instant of the prediction that it labels; the last one of several.
     pub predicted_at: Option<Timestamp>,
-    /// Number of instants of predictions that it judges.
+    /// Number of instants of predictions that it labels.
     pub judged: Option<usize>,
     /// The instant up to which appended events were considered in the decision.
     pub decided_as_of: Option<Timestamp>,
@@ -67,15 +67,15 @@ impl UnmatchedOutcome {
     }
 }
 
-/// The instants of the predictions judged by one outcome: their number, the first and the last.
+/// The instants of the predictions that one outcome labels: their number, the first and the last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judged {
+pub(super) struct LabelledInstants {
     count: usize,
     first: Timestamp,
     last: Timestamp,
 }
 
-impl Judged {
+impl LabelledInstants {
     /// Summarises instants in their order; `None` if there are none.
     pub(super) fn of(instants: &[i64]) -> Option<Self> {
         let [first, last] = [instants.first()?, instants.last()?].map(|at| Timestamp::from_micros(*at));
@@ -92,17 +92,17 @@ impl Judged {
 }
 
 /// The facts about one outcome.
-pub(super) struct Told {
+pub(super) struct UnexplainedOutcome {
     pub(super) place: UnmatchedPlace,
     pub(super) state: UnmatchedState,
     pub(super) arrived_at: Timestamp,
-    pub(super) judged: Option<Judged>,
+    pub(super) judged: Option<LabelledInstants>,
     pub(super) as_of: Option<Timestamp>,
     pub(super) looked: Option<Looked>,
     pub(super) asked: Asked,
 }
 
-impl Told {
+impl UnexplainedOutcome {
     /// Returns the first and the last day on which its prediction may be.
     fn days(&self) -> (Day, Day) {
         let day = |micros| Timestamp::from_micros(micros).unwrap_or_default().day();
@@ -130,7 +130,7 @@ impl Told {
     }
 
     fn why(&self, kept: &Kept) -> String {
-        let judged = || self.judged.map_or_else(String::new, Judged::told);
+        let judged = || self.judged.map_or_else(String::new, LabelledInstants::told);
         match self.state {
             UnmatchedState::Waiting => self.why_it_waits(kept),
             UnmatchedState::Decided => {
@@ -158,7 +158,7 @@ impl Told {
         let days = std::iter::successors(Some(last), |day| day.before()).take_while(|day| *day >= first);
         if let Some(gone) = days.into_iter().find(|day| !kept.keeps(*day)) {
             return match gone == last {
-                // All days are searched for an outcome that judges all predictions.
+                // All days are searched for an outcome that labels all predictions.
                 _ if self.asked.applies_to == AppliesTo::All => format!(
                     "no prediction of its key from {first} to {last} was found at {at}; the events of {gone} are gone, and it may have been there"
                 ),
@@ -179,8 +179,13 @@ impl Told {
 
 impl Query {
     /// Adds the reason of each state.
-    pub(super) async fn explained(&self, workspace: &Id, told: Vec<Told>) -> Result<Vec<UnmatchedOutcome>> {
-        let days = told.iter().filter(|told| told.state == UnmatchedState::Waiting).map(Told::days);
+    pub(super) async fn explained(
+        &self,
+        workspace: &Id,
+        told: Vec<UnexplainedOutcome>,
+    ) -> Result<Vec<UnmatchedOutcome>> {
+        let days =
+            told.iter().filter(|told| told.state == UnmatchedState::Waiting).map(UnexplainedOutcome::days);
         let days = days.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let kept = match days {
             Some((first, last)) => {
