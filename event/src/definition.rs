@@ -1,4 +1,4 @@
-//! Definition by which the predictions of a release are judged, and its fields.
+//! Definition by which the predictions of a release are evaluated, and its fields.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{Costs, CustomMetric, Day, Dimension, Error, Result, Task, id::check_
 /// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
 
-/// Definition by which the predictions of a release are judged.
+/// Definition by which the predictions of a release are evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// Task.
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_definition_says_is_read_again() {
+    fn a_definition_survives_the_round_trip() {
         let definitions = [
             Definition {
                 threshold: 0.3,
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_stays_as_it_is() {
+    fn omitted_fields_stay_unchanged() {
         let late = Definition {
             threshold: 0.3,
             costs: Some(Costs::parse("tp=1").unwrap()),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_said_one_by_one() {
+    fn metrics_are_listed_one_by_one() {
         let said = |custom_metrics: &[(&str, Option<&str>)]| {
             let custom_metrics =
                 custom_metrics.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned)));

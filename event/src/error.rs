@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Incomplete,
     /// The requested item does not exist.
     NotFound,
-    /// The requested item existed, and was deleted for good: ask for something else.
+    /// The requested item existed and was deleted permanently: request another one.
     Gone,
     /// The answer would exceed a limit: ask for less.
     TooLarge,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_is_told_once() {
+    fn every_cause_is_named_once() {
         let plain = Error::unavailable("the file cannot be read");
         assert_eq!(plain.to_string(), "the file cannot be read");
         let error = plain.clone().because(layered("the disk failed", "no power"));

@@ -34,7 +34,7 @@ pub enum Kind {
     Metrics,
     /// Change of a release.
     Releases,
-    /// Outcome that does not name the prediction that it judges. It waits in the logs of the day on which it came
+    /// Outcome that does not name the prediction that it labels. It waits in the logs of the day on which it came
     /// until that is found, and then becomes one of [`Kind::Outcomes`].
     Unmatched,
 }
@@ -342,7 +342,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Selection among the eligible predictions of its key that an outcome without a date judges.
+/// Selection among the eligible predictions of its key that an unmatched outcome labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AppliesTo {
     /// Latest prediction.

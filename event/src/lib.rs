@@ -1,7 +1,7 @@
-//! Events: the vocabulary that all other rooms share.
+//! Events: the vocabulary that all other crates share.
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
-//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] metrics that it
+//! travel; the [`task`] and the [`Definition`] by which predictions are evaluated, and the [`custom`] metrics that it
 //! may have; the [`lane`] of an event, and the total order of all events of a day; the [`Right`]s of callers; a
 //! [`Share`] of all keys; text that is [`plain`] enough for a terminal; the [`RowProblem`] of a refused row, and the
 //! [`Error`] of everything below the rim.
@@ -19,7 +19,7 @@
 //! # Ok::<(), almanac_event::Error>(())
 //! ```
 //!
-//! This room knows no storage and no HTTP.
+//! This crate knows no storage and no HTTP.
 
 pub mod columns;
 mod costs;

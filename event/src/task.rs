@@ -1,4 +1,4 @@
-//! Tasks of models: the type of their predictions, which determines how they are judged.
+//! Tasks of models: the type of their predictions, which determines how they are evaluated.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::{Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
 /// has another one.
 pub const POSITIVE_SCORE: f64 = 0.5;
 
-/// Task of a model: the type of its predictions, which determines how they are judged.
+/// Task of a model: the type of its predictions, which determines how they are evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// One of two labels; `score` is the probability of the positive one.

@@ -1,4 +1,4 @@
-//! The door: routes for the endpoints, and the translation of MLflow's requests and of the answers.
+//! Routes of the MLflow-compatible API, and the translation of MLflow's requests and answers.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     notes::Note,
 };
 
-/// Prefix of all paths of the door.
+/// Prefix of all paths of the API.
 pub(crate) const PREFIX: &str = "/mlflow/";
 
 /// Maximum bytes of a body: MLflow's clients send 1,000 metrics at once, which is a fifth of a megabyte.
@@ -39,7 +39,7 @@ pub(crate) struct Door {
     pub(crate) artifacts: Option<String>,
 }
 
-/// Returns the routes of the door, and those of the links that clients print. `artifacts` is an
+/// Returns the routes of the API, and those of the links that clients print. `artifacts` is an
 /// [`artifact_root`](crate::artifact_root), if there is one.
 pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
     let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
@@ -185,8 +185,8 @@ impl Door {
     }
 }
 
-/// Wraps a router with the door, so that MLflow's clients authenticate in their way and get answers in their form, including
-/// those of the guard and of unknown endpoints.
+/// Wraps a router, so that MLflow's clients can authenticate in their way and get answers in their form, including
+/// those of the auth layer and of unknown endpoints.
 pub fn as_mlflow(router: Router) -> Router {
     router.layer(from_fn(turned))
 }
@@ -251,9 +251,9 @@ fn bearer_of(given: &HeaderValue) -> Option<HeaderValue> {
 const PATHS: [(&str, &str); 2] =
     [("/mlflow/{category}/{name}/", "opened_link"), ("/mlflow/{category}/{name}", "opened_tracking_uri")];
 
-/// Adds the routes of the links that clients print after each run. A browser that opens one requests the tracking URI, and is sent
-/// to the dashboard with its workspace. It keeps the part behind the `#`, by which the dashboard finds the run. The routes
-/// reveal nothing of the stored data, so they need no caller.
+/// Adds the routes of the links that clients print after each run. A browser that opens one requests the tracking URI,
+/// and is redirected to the dashboard with its workspace. It keeps the part after the `#`, by which the dashboard finds
+/// the run. The routes reveal nothing of the stored data, so they need no authentication.
 fn add_links(routes: Routes<Arc<Door>>) -> Routes<Arc<Door>> {
     PATHS.into_iter().fold(routes, |routes, (path, id)| {
         routes.add(link_operation(path, id), RequiredPermission::nothing(), opened)

@@ -1,4 +1,4 @@
-//! The endpoints, with their demands on callers.
+//! Endpoints, with the permissions that they require.
 
 use event::{Kind, Right};
 use web::RequiredPermission;
@@ -71,7 +71,7 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Its action.
     pub does: Does,
-    /// The right that the caller needs on the workspace.
+    /// Required permission on the workspace.
     pub right: Right,
 }
 
@@ -88,7 +88,7 @@ const fn append(method: &'static str, path: &'static str, does: Does) -> Endpoin
     Endpoint { method, path, does, right: Right::Append }
 }
 
-/// Builds an endpoint that changes the registry of models.
+/// Builds an endpoint that changes the model registry.
 const fn registry(method: &'static str, path: &'static str, does: Does) -> Endpoint {
     Endpoint { method, path, does, right: Right::Maintain }
 }
@@ -165,7 +165,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns its demand on the caller.
+    /// Returns the permission that it requires.
     pub fn demand(&self) -> RequiredPermission {
         let demand = RequiredPermission::workspace(self.right);
         match self.does {
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_braces_is_anything() {
+    fn braces_match_anything() {
         let served = |path: &str| ENDPOINTS.iter().any(|endpoint| endpoint.is_at(path));
         for path in ["mlflow/runs/get", "mlflow/logged-models/m-1", "mlflow/logged-models/m-1/tags/team"] {
             assert!(served(path), "{path}");

@@ -1,4 +1,4 @@
-//! MLflow's language of filters: comparisons joined by `AND`, such as `metrics.loss < 0.5 AND params."depth" = '6'`.
+//! MLflow's filter language: comparisons joined by `AND`, such as `metrics.loss < 0.5 AND params."depth" = '6'`.
 
 use std::{cmp::Ordering, collections::BTreeSet, fmt};
 
@@ -12,7 +12,8 @@ use sqlparser::{
 
 use crate::answer::{Answer, Failure};
 
-/// Maximum bytes of a filter or an order, and maximum number of comparisons or orders in it: each is tried on every run.
+/// Maximum bytes of a filter or of a sort order, and maximum number of comparisons or sort keys in it: each is
+/// evaluated for every run.
 const MAX_FILTER_BYTES: usize = 64 * 1024;
 const MAX_COMPARISONS: usize = 100;
 
@@ -37,7 +38,7 @@ impl Dialect for Names {
     }
 }
 
-/// Builds the failure of a wrong filter or order.
+/// Creates the error of an invalid filter or order.
 fn wrong(why: impl fmt::Display) -> Failure {
     Failure::invalid(format!("Invalid filter or order: {why}"))
 }
@@ -51,7 +52,7 @@ impl From<ParserError> for Failure {
     }
 }
 
-/// An item that a filter is tried on.
+/// An item that a filter is evaluated for.
 pub(crate) trait Subject {
     /// Returns a text: of `params`, `tags` or `attributes`.
     fn text(&self, of: &str, name: &str) -> Option<String>;
@@ -82,7 +83,7 @@ struct Field {
     is_number: bool,
 }
 
-/// Predicate of a comparison on the order of the value and what it is compared with.
+/// Predicate of a comparison: takes the order of the value relative to the operand.
 type Holds = fn(Option<Ordering>) -> bool;
 
 #[derive(Clone, Debug)]
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused() {
+    fn invalid_filters_are_refused() {
         for filter in [
             "metrics.loss",
             "metrics.loss = 'x'",

@@ -23,7 +23,7 @@ const KNOWN_BY: [&str; 2] = ["name", "digest"];
 /// The other fields of a dataset in MLflow.
 const SAID: [&str; 4] = ["source_type", "source", "schema", "profile"];
 
-/// Maximum number of tags that hold a field for which the tag of the dataset has no room.
+/// Maximum number of tags for a field that does not fit into the tag of its dataset.
 const MAX_PIECES: usize = MAX_RUN_BYTES / MAX_RUN_VALUE_BYTES + 1;
 
 /// The tag of a dataset with the context in which a run used it.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_comes_back_as_it_was_said() {
+    fn a_dataset_survives_the_round_trip() {
         let long = "é".repeat(MAX_RUN_VALUE_BYTES * 3);
         for schema in ["[]", "", &long] {
             let tags = tags(&input(schema));

@@ -1,10 +1,10 @@
-//! MLflow's door: the part of MLflow's REST interface (2.0) that an unmodified MLflow client needs for experiments, runs,
-//! metrics and the registry of models, under `/mlflow/<category>/<workspace>`.
+//! MLflow-compatible API: the part of MLflow's REST interface (2.0) that an unmodified MLflow client needs for
+//! experiments, runs, metrics and the model registry, under `/mlflow/<category>/<workspace>`.
 //!
-//! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
-//! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints
-//! are in one table ([`endpoint`]), with their demands on callers. Other endpoints are answered as MLflow answers unknown ones.
-//! The links that clients print lead to the dashboard.
+//! Experiments and runs are those of the catalog, metrics are logged metrics, registered models are models, their
+//! versions releases, and aliases environments to which a release is promoted. Of artifacts only the addresses are
+//! stored. All endpoints and the permissions that they require are in one table ([`endpoint`]). Other endpoints are
+//! answered as MLflow answers unknown ones. Links that clients print lead to the dashboard.
 
 mod answer;
 mod artifacts;

@@ -16,7 +16,7 @@ use crate::{
     registry::{NO_STAGE, number_of, shown_version},
 };
 
-/// The tags of a registered model that define how its predictions are judged.
+/// The tags of a registered model that define how its predictions are evaluated.
 const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
 
@@ -30,7 +30,7 @@ const ATTRIBUTES: Attributes = Attributes {
 /// Maximum number of registered models of a page.
 const MAX_MODELS: usize = 1_000;
 
-/// Returns the task by which the predictions of a model are judged, from its tags.
+/// Returns the task by which the predictions of a model are evaluated, from its tags.
 fn task(asked: &Asked) -> Answer<Task> {
     let tags = texts(asked.list("tags")?)?;
     let task = tags.get(TASK).map_or("multiclass", String::as_str);

@@ -98,7 +98,7 @@ impl Subject for RunWithMetrics {
 }
 
 /// A run that matches: its sort keys, and all of it as long as there is room for all matches.
-struct Found {
+struct MatchingRun {
     id: Id,
     started_at: Timestamp,
     keys: Vec<Key>,
@@ -113,7 +113,7 @@ struct Search {
     orders: Vec<Order>,
     bounds: Bounds,
     searched: usize,
-    found: Vec<Found>,
+    found: Vec<MatchingRun>,
     /// Bytes of the kept runs.
     bytes: usize,
     /// Bytes of the sort keys.
@@ -146,7 +146,7 @@ impl Search {
                 continue;
             }
             let keys: Vec<Key> = self.orders.iter().map(|order| order.key(&of)).collect();
-            self.key_bytes += size_of::<Found>() + keys.iter().map(Key::bytes).sum::<usize>();
+            self.key_bytes += size_of::<MatchingRun>() + keys.iter().map(Key::bytes).sum::<usize>();
             let had_room = self.bytes <= self.bounds.bytes;
             self.bytes += of.bytes();
             let (id, started_at, has_room) =
@@ -154,7 +154,7 @@ impl Search {
             if had_room && !has_room {
                 self.found.iter_mut().for_each(|one| one.whole = None);
             }
-            self.found.push(Found { id, started_at, keys, whole: has_room.then(|| Box::new(of)) });
+            self.found.push(MatchingRun { id, started_at, keys, whole: has_room.then(|| Box::new(of)) });
         }
         match self.key_bytes <= self.bounds.bytes {
             true => Ok(()),
@@ -163,7 +163,7 @@ impl Search {
     }
 
     /// Returns the matches, in order.
-    fn sorted(self) -> Vec<Found> {
+    fn sorted(self) -> Vec<MatchingRun> {
         let Self { orders, mut found, .. } = self;
         found.sort_by(|a, b| {
             let keys = orders.iter().zip(a.keys.iter().zip(&b.keys));
@@ -216,7 +216,7 @@ impl Door {
 
     /// Returns matches in MLflow's form, at least one and as many as a page has room for, and the number of matches consumed. A
     /// run deleted since is left out.
-    async fn shown_runs(&self, workspace: &Workspace, found: &[Found]) -> Answer<(Vec<Value>, usize)> {
+    async fn shown_runs(&self, workspace: &Workspace, found: &[MatchingRun]) -> Answer<(Vec<Value>, usize)> {
         let (mut all, mut taken, mut bytes) = (Vec::new(), 0, 0);
         for some in found.chunks(READS_AT_ONCE) {
             let missing = some.iter().filter(|one| one.whole.is_none());
@@ -238,7 +238,7 @@ impl Door {
     }
 }
 
-/// Runs long work, such as trying a filter on many runs, beside the threads that answer requests.
+/// Runs long work, such as evaluating a filter for many runs, outside of the threads that answer requests.
 pub(crate) async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Answer<T> {
@@ -306,7 +306,7 @@ pub(crate) mod tests {
         };
         let (roomy, narrow) = (found_within(1 << 20), found_within(runs[0].bytes() * 10));
         assert!(roomy.iter().all(|one| one.whole.is_some()) && narrow.iter().all(|one| one.whole.is_none()));
-        let ids = |found: &[Found]| found.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+        let ids = |found: &[MatchingRun]| found.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&roomy), ids(&narrow));
         let depths = roomy.iter().map(|one| one.whole.as_ref().unwrap().run.params["depth"].clone());
         assert!(depths.eq((0..20).rev().map(|n| format!("{n:02}"))));

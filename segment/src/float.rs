@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_short_decimal_keeps_its_bits() {
+    fn other_doubles_keep_their_bits() {
         for value in [f64::NAN, 1.0 / 3.0, 1e300, 5e-324, f64::from_bits(0x7ff0_dead_beef_0001)] {
             assert_eq!(stored(&[0.5, value]).0, BITS, "{value}");
         }

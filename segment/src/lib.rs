@@ -44,7 +44,7 @@ pub use header::{ColumnHeader, ColumnKind, Header, with_checksums};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
-/// The most rows of a segment. Writers stay far below; this bounds what hostile bytes may claim.
+/// Maximum rows of a segment. Writers stay far below; this bounds the number that hostile bytes may claim.
 pub const MAX_ROWS: usize = 1 << 20;
 /// Maximum number of columns of a segment.
 pub const MAX_COLUMNS: usize = 1_024;

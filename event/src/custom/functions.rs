@@ -221,7 +221,8 @@ fn extreme<'a>(of: &[Value<'a>], is_better: fn(Ordering) -> bool) -> Value<'a> {
     of.iter().copied().filter(|one| *one != Value::Null).reduce(better).unwrap_or(Value::Null)
 }
 
-/// Second of the first pair whose first equals the first argument; else the last argument, which has no pair.
+/// CASE: the second value of the first pair whose first value equals the first argument; without one, the last argument
+/// (ELSE).
 pub(super) const CASE: Operation = Operation::Values(|of| {
     let [operand, cases @ ..] = of else { return Value::Null };
     let found = cases.chunks(2).find(|case| case.len() == 1 || is_equal(*operand, case[0]));

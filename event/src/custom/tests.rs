@@ -13,7 +13,7 @@ fn value(text: &str, row: &[(&str, Value<'static>)]) -> String {
 }
 
 #[test]
-fn expressions_say_what_sql_says() {
+fn expressions_agree_with_sql() {
     let row = [
         ("score", Value::Number(0.25)),
         ("value", Value::Number(-3.0)),
@@ -82,7 +82,7 @@ fn metrics_are_written_as_they_are_read() {
 }
 
 #[test]
-fn what_is_no_metric_is_refused() {
+fn invalid_metrics_are_refused() {
     let refused = |text: &str| CustomMetric::parse("f", text).unwrap_err().to_string();
     for (text, why) in [
         ("", "the metric `f`: it ends where a value is needed"),

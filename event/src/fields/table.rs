@@ -14,10 +14,10 @@ pub const RETRACTED: &str = "retracted";
 /// Field with the reason for a retraction.
 pub const REASON: &str = "reason";
 
-/// Field of the earliest prediction that an outcome without a date may judge.
+/// Field with the earliest time of a prediction that an unmatched outcome may label.
 pub const PREDICTED_SINCE: &str = "predicted_since";
 
-/// Field that selects the predictions of its key that an outcome without a date judges.
+/// Field that selects the predictions of its key that an unmatched outcome labels.
 pub const JUDGES: &str = "applies_to";
 
 /// Fields that only outcomes without a date have, removed once their predictions are found.
@@ -121,7 +121,7 @@ pub(super) const PREDICTIONS: &[Field] = &[
     reason(),
 ];
 
-/// Fields that may be sent for an outcome. Only outcomes that do not name the prediction that they judge have the
+/// Fields that may be sent for an outcome. Only outcomes that do not name the prediction that they label have the
 /// last ones ([`UNDATED`]).
 pub(super) const SENT_OUTCOMES: &[Field] = &[
     text("key", Rule::Key, "The key of the prediction.").required(),
@@ -141,7 +141,7 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
 
 pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - UNDATED.len()).0;
 
-/// Fields of an outcome that does not name the prediction that it judges: all but `predicted_at`.
+/// Fields of an outcome that does not name the prediction that it labels: all but `predicted_at`.
 pub(super) const UNMATCHED: &[Field] = &[
     SENT_OUTCOMES[0],
     SENT_OUTCOMES[2],

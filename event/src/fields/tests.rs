@@ -28,7 +28,7 @@ fn without_remarks(text: &str) -> String {
 }
 
 #[test]
-fn names_of_columns_are_told_apart() {
+fn names_of_columns_are_distinguished() {
     for kind in Kind::ALL {
         let fields = kind.fields().iter().map(|field| field.name.to_owned());
         let families = kind.families().iter().flat_map(|family| [family.name.to_owned(), family.column("x")]);

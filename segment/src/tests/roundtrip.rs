@@ -38,7 +38,7 @@ proptest! {
     }
 }
 
-/// Constant columns of times and floats say their value; no others do.
+/// Returns the value that a constant column of times or floats stores; other columns store none.
 fn expected_constant(column: &Column) -> Option<u64> {
     let bits = |row| match column.values {
         Values::Time(_) => column.time(row).map(|time| time as u64),
@@ -96,7 +96,7 @@ fn float_payloads_survive_bit_for_bit() {
 }
 
 #[test]
-fn what_breaks_a_bound_is_refused() {
+fn exceeded_bounds_are_refused() {
     let refusal = |columns: &Columns| {
         let error = encode(columns).expect_err("out of bounds");
         assert_eq!(error.kind(), ErrorKind::Invalid);
