@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_told_on_one_line() {
+    fn a_problem_is_one_line() {
         let message = "`\n\u{1b}[2J` is not a number".to_owned();
         let problem = |field: Option<&str>| RowProblem {
             row: 3,

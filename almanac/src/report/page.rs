@@ -44,7 +44,7 @@ impl<'a> Section<'a> {
         self.html += &format!("<p class=\"lack\">{}</p>\n", escaped(text));
     }
 
-    /// Puts the introduction before all else, or says what is lacking if there is nothing else; and adds the warnings.
+    /// Puts the introduction first, or a sentence about missing data if the page is empty; and adds the warnings.
     pub(super) fn finish(&mut self, reference: &str) {
         let said = |text: &str| text.replace("REFERENCE", reference);
         match self.html.is_empty() {
@@ -57,7 +57,7 @@ impl<'a> Section<'a> {
             .for_each(|warning| self.lack(&format!("Warning: {warning}.")));
     }
 
-    /// Asks for rows, and keeps what their answer warns of.
+    /// Requests rows, and keeps the warnings of the answer.
     pub(super) async fn rows(
         &mut self,
         ask: &Ask,

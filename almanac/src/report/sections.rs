@@ -1,4 +1,4 @@
-//! Sections of the page: each asks for rows, and makes sentences, charts and tables of them.
+//! Sections of the page: each requests rows and turns them into sentences, charts and tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::{
     plot::{RELEASE, lines},
 };
 
-/// The sections: what each says, and the columns that it shows.
+/// Sections: their texts, and the columns that they show.
 const SECTIONS: &str = include_str!("sections.toml");
 
 /// A section as declared.
@@ -32,7 +32,7 @@ pub(super) struct Subject {
     pub(super) title: String,
     #[serde(default)]
     pub(super) introduction: String,
-    /// Text in place of all else if there is nothing.
+    /// Text of a section without data.
     pub(super) lack: String,
     #[serde(default)]
     pub(super) columns: String,
@@ -45,12 +45,12 @@ const METRICS: &str = "day,release,predictions,labelled,accuracy,accuracy_low,ac
 /// Metrics that have an interval, by one of which releases are followed if the workspace has no primary metric.
 const USUAL: [&str; 2] = ["accuracy", "mae"];
 
-/// Maximum releases that are compared, judged or drawn, logged metrics, and slices that are drawn.
+/// Maximum releases that are compared, evaluated or drawn, logged metrics, and slices that are drawn.
 const FEW: usize = 5;
 /// Maximum columns and periods of drift, and slices.
 const MANY: usize = 20;
 
-/// Minimum share of its truth for a complete day.
+/// Minimum completeness of a complete day.
 const COMPLETE: f64 = 0.9;
 
 /// Ages that are drawn, the last by all that is known.
@@ -452,8 +452,8 @@ fn ratio<'a>(rows: &[&'a Value], of: impl Fn(&'a Value) -> Option<(f64, f64)>) -
     (bottom > 0.0).then(|| top / bottom)
 }
 
-/// Rows of maturity together, by a column and age: the share judged of what is expected, of days with an expectation, and metrics
-/// that are means of predictions.
+/// Combines rows of maturity by a column and age: the labelled share of the expected labels, over days with an
+/// expectation, and metrics that are means of predictions.
 fn together(rows: &[Value], column: &str) -> Vec<Value> {
     let place = |row| AGES.iter().position(|age| age.name == text(row, "age")).unwrap_or(AGES.len());
     let mut groups = BTreeMap::<(&str, usize), Vec<&Value>>::new();
