@@ -85,7 +85,7 @@ async fn judge_and_name(
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
         status::note_lag(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
-    let judge = Judge { table, catalog, workspace, alerts: &alerts, now };
+    let evaluator = RuleEvaluator { table, catalog, workspace, alerts: &alerts, now };
     let (mut outcome, mut firing, mut failed) = (Outcome::default(), Vec::new(), BTreeMap::new());
     let mut known = BTreeMap::new();
     for (name, judged) in judged {
@@ -98,7 +98,7 @@ async fn judge_and_name(
             Some(_) => (EARLY, now),
             None => (DELETED, rule.map_or(now, |rule| rule.created_at)),
         };
-        match judge.end(&name, &judged, rule.map(|rule| (rule, since)), why).await {
+        match evaluator.end(&name, &judged, rule.map(|rule| (rule, since)), why).await {
             Ok((again, is_told)) => {
                 outcome.transitions += u64::from(is_told);
                 known.extend(again.map(|again| (name, again)));
@@ -108,7 +108,7 @@ async fn judge_and_name(
         }
     }
     for rule in alerts.rules.iter().filter(|rule| !failed.contains_key(rule.name())) {
-        let state = judge.days(rule, known.remove(rule.name()), &mut outcome).await?;
+        let state = evaluator.days(rule, known.remove(rule.name()), &mut outcome).await?;
         firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
     outcome.firing = firing.len() as u64;
@@ -138,7 +138,7 @@ fn day_before_first(rule: &AlertRule, since: Timestamp) -> Day {
 
 /// Reason to evaluate a day now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ripe {
+enum DueReason {
     /// The day is due.
     Due,
     /// The day goes on, and is evaluated when the threshold is passed, which is final.
@@ -146,7 +146,7 @@ enum Ripe {
 }
 
 /// Evaluation of the rules of a workspace.
-struct Judge<'a> {
+struct RuleEvaluator<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
     workspace: &'a Id,
@@ -154,7 +154,7 @@ struct Judge<'a> {
     now: Timestamp,
 }
 
-impl Judge<'_> {
+impl RuleEvaluator<'_> {
     /// Ends the standing of a rule that was deleted, or that begins again since an instant: its end is reported, if it fired.
     /// Returns the standing with which it begins again, and whether anything was reported.
     async fn end(
@@ -228,14 +228,14 @@ impl Judge<'_> {
         let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
         for _ in 0..DAYS_AT_ONCE {
             let Some(day) = judged.day.next() else { break };
-            let ripe = match rule.due(day) <= closed {
-                true => Ripe::Due,
-                false if rule.only_rises() && day.start() <= closed => Ripe::IfBreached,
+            let reason = match rule.due(day) <= closed {
+                true => DueReason::Due,
+                false if rule.only_rises() && day.start() <= closed => DueReason::IfBreached,
                 false => break,
             };
-            let Some(read_version) = self.projected(rule, day, ripe).await? else { break };
+            let Some(read_version) = self.projected(rule, day, reason).await? else { break };
             let Some((after, has_rule_transition)) =
-                self.day(rule, &judged, (day, ripe), read_version).await?
+                self.day(rule, &judged, (day, reason), read_version).await?
             else {
                 break;
             };
@@ -252,13 +252,13 @@ impl Judge<'_> {
         &self,
         rule: &AlertRule,
         before: &Judged,
-        (day, ripe): (Day, Ripe),
+        (day, reason): (Day, DueReason),
         read_version: Applied,
     ) -> Result<Option<(Judged, bool)>> {
         let days = self.catalog.readings(self.workspace, rule, rule.with_days_before(day, day)?).await?;
         let judged = replay(&rule.rule, before.standing, &days, days.len().saturating_sub(1)).pop();
         let judged = judged.ok_or_else(|| Error::invalid(format!("{day} cannot be judged")))?;
-        if ripe == Ripe::IfBreached && rule.rule.judge(judged.measured) != Verdict::Breached {
+        if reason == DueReason::IfBreached && rule.rule.judge(judged.measured) != Verdict::Breached {
             return Ok(None);
         }
         // Microseconds later for each later day, so that alerts have an order.
@@ -296,7 +296,7 @@ impl Judge<'_> {
 
     /// Reads the prefix up to which the inputs of a rule are projected on a day; `None`, when segments appended by the instant at
     /// which the day is due are missing, unless that is long ago. A day that goes on is evaluated by the present projections.
-    async fn projected(&self, rule: &AlertRule, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
+    async fn projected(&self, rule: &AlertRule, day: Day, reason: DueReason) -> Result<Option<Applied>> {
         let (table, workspace) = (self.table, self.workspace);
         let version = active::load(table, workspace).await?.version;
         let rollup = key::rollup(workspace, version, day);
@@ -319,7 +319,7 @@ impl Judge<'_> {
             }
         };
         let due = rule.due(day);
-        if ripe == Ripe::Due && self.now < due.plus_seconds(PATIENCE_SECONDS) {
+        if reason == DueReason::Due && self.now < due.plus_seconds(PATIENCE_SECONDS) {
             for kind in kinds {
                 for head in scan::heads_of_kind(table, workspace, day, *kind).await? {
                     let covered = applied.get(&head.log.name()).copied().unwrap_or(0);

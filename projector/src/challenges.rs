@@ -73,7 +73,12 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
         }
         return Ok(outcome);
     };
-    let of = |day| Judge { table, catalog, day: WorkspaceDay { workspace: workspace.clone(), day }, closed };
+    let of = |day| DayComparison {
+        table,
+        catalog,
+        day: WorkspaceDay { workspace: workspace.clone(), day },
+        closed,
+    };
     if is_early(&stored, latest(table, now)) {
         let again = compared_again(&stored, &of, closed).await?;
         let put = table.put(again.to_item(workspace)?, Condition::unchanged(stored.ver)).await;
@@ -85,9 +90,9 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     }
     for _ in 0..DAYS_AT_ONCE {
         let Some(day) = stored.day.next() else { break };
-        let judge = of(day);
-        let Some(after) = judge.day(&stored).await? else { break };
-        let Some(decided) = judge.write(&after, now).await? else { break };
+        let comparison = of(day);
+        let Some(after) = comparison.day(&stored).await? else { break };
+        let Some(decided) = comparison.write(&after, now).await? else { break };
         outcome.days += 1;
         outcome.decided += decided;
         stored = after;
@@ -105,7 +110,7 @@ fn is_early(stored: &Challenges, latest: Timestamp) -> bool {
 /// Keeps the recorded decisions, and begins all other comparisons again from their first day.
 async fn compared_again<'a>(
     stored: &Challenges,
-    of: &impl Fn(Day) -> Judge<'a>,
+    of: &impl Fn(Day) -> DayComparison<'a>,
     closed: Timestamp,
 ) -> Result<Challenges> {
     let over = closed.plus_seconds(-2 * DAY_SECONDS).day();
@@ -123,14 +128,14 @@ async fn compared_again<'a>(
 }
 
 /// A day while it is compared.
-struct Judge<'a> {
+struct DayComparison<'a> {
     table: &'a dyn Table,
     catalog: &'a Catalog,
     day: WorkspaceDay,
     closed: Timestamp,
 }
 
-impl Judge<'_> {
+impl DayComparison<'_> {
     /// State of all comparisons after the day; `None`, when it cannot be compared yet.
     async fn day(&self, before: &Challenges) -> Result<Option<Challenges>> {
         let WorkspaceDay { workspace, day } = &self.day;

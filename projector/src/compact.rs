@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_twice_is_found() {
+    fn duplicate_items_are_found() {
         let merged = Stored { from: 3, last: 9, rows: 7 };
         let of = |stored: &[Stored]| held_twice(stored).map(|item| item.last).collect::<Vec<_>>();
         assert!(of(&[own(1), own(2), merged, own(10)]).is_empty());

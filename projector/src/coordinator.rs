@@ -46,14 +46,14 @@ pub(crate) struct Coordinator {
     ended: BTreeSet<String>,
     is_first: bool,
     /// Last time of the clock, and the instant at which it was read.
-    said: (Timestamp, Instant),
+    clock_read: (Timestamp, Instant),
 }
 
 impl Coordinator {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             watch: Watch::new(shared.options.period),
-            said: (shared.options.clock.now(), Instant::now()),
+            clock_read: (shared.options.clock.now(), Instant::now()),
             shared,
             beat: 0,
             latest: Timestamp::default(),
@@ -169,10 +169,10 @@ impl Coordinator {
 
     /// Notices that the clock was set. A sweep finds the decisions made by a clock that was ahead ([`crate::early`]).
     fn watch_clock(&mut self) {
-        let said = (self.shared.options.clock.now(), Instant::now());
-        let passed = said.1.duration_since(self.said.1).as_micros() as i64;
-        let seconds = (said.0.micros() - self.said.0.micros() - passed) / 1_000_000;
-        self.said = said;
+        let clock_read = (self.shared.options.clock.now(), Instant::now());
+        let passed = clock_read.1.duration_since(self.clock_read.1).as_micros() as i64;
+        let seconds = (clock_read.0.micros() - self.clock_read.0.micros() - passed) / 1_000_000;
+        self.clock_read = clock_read;
         if seconds < -STEP_SECONDS {
             tracing::warn!(
                 seconds,

@@ -91,14 +91,14 @@ async fn tell_each(
             break;
         }
     }
-    let mut told = BTreeMap::new();
+    let mut written = BTreeMap::new();
     for (workspace, due) in due {
         let followers = followers.remove(&workspace).unwrap_or_default();
         let telling = async { tell_some(table, catalog, (&workspace, due?), followers, now).await };
         let of = telling.await;
-        told.insert(workspace, of);
+        written.insert(workspace, of);
     }
-    Ok(told)
+    Ok(written)
 }
 
 /// Finds the webhooks of a workspace whose digests are due and not written yet, each with the last day of its digest.
@@ -128,26 +128,26 @@ async fn tell_some(
     now: Timestamp,
 ) -> Result<u64> {
     let named: Vec<FollowersOf> = followers.named.into_iter().collect();
-    let mut told = 0;
+    let mut written = 0;
     for (webhook, day) in due {
         // A workspace that is gone has no digest.
-        let Some(week) = catalog.week_of(workspace, day, now).await? else { return Ok(told) };
+        let Some(week) = catalog.week_of(workspace, day, now).await? else { return Ok(written) };
         let pages = digest_deliveries(&webhook, &week, (&named, followers.more), now);
         let writes = pages.iter().map(|page| Write::Put(page.to_item(workspace), Condition::Absent));
         if unless_overtaken(table.transact(writes.collect()).await)?.is_some() {
             tracing::info!(%workspace, webhook = webhook.name, %day, "a digest is told");
-            told += 1;
+            written += 1;
         }
     }
-    Ok(told)
+    Ok(written)
 }
 
 impl Shared {
     /// Writes the due digests of all workspaces; a failure becomes a dead letter of the workspace.
     async fn tell_all(&self) -> Result<()> {
         let workspaces = self.catalog.watched_workspaces().await?;
-        for (workspace, told) in tell_each(&*self.table, &self.catalog, &workspaces, self.now()).await? {
-            self.noted(&workspace, OfWorkspace::Digests, std::future::ready(told)).await?;
+        for (workspace, written) in tell_each(&*self.table, &self.catalog, &workspaces, self.now()).await? {
+            self.noted(&workspace, OfWorkspace::Digests, std::future::ready(written)).await?;
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             Err(error) if error.may_pass() => {
                 tracing::warn!(%error, "the table is not available; digests are told later");
             }
-            told => told?,
+            written => written?,
         }
     }
 }

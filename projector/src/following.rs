@@ -83,7 +83,7 @@ impl Following {
         lock(&self.lease).as_ref().map(of) == found.map(of)
     }
 
-    /// Time for which news has waited for the checkpoint to move past it.
+    /// Time for which changes have waited for the checkpoint to move past them.
     pub(crate) fn waits_since(&self, now: Instant) -> Duration {
         let progress = lock(&self.progress);
         let waiting = progress.settled.iter().chain(&progress.waiting).filter(|one| one.is_news);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_knows_nothing() {
+    fn an_observer_knows_nothing_after_a_pause() {
         let start = Instant::now();
         let mut watch = Watch::new(PERIOD);
         let beats = BTreeMap::from([("a".to_owned(), 1)]);

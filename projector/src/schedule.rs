@@ -49,7 +49,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Dirty {
     pub(crate) logs: BTreeSet<LogId>,
     /// Number of times that its logs were named.
-    pub(crate) told: u64,
+    pub(crate) announced: u64,
     pub(crate) mark: u64,
     pub(crate) since: Instant,
     not_before: Instant,
@@ -181,9 +181,9 @@ impl Schedule {
     /// Records that a day changed, under a mark of its own or that of the sweep that found it.
     pub(crate) fn mark(&mut self, day: WorkspaceDay, log: Option<LogId>, mark: Option<u64>, now: Instant) {
         let mark = mark.unwrap_or_else(|| self.next_mark());
-        let told = u64::from(log.is_some());
+        let announced = u64::from(log.is_some());
         let logs = log.into_iter().collect();
-        self.add(day, Dirty { logs, told, mark, since: now, not_before: now, is_urgent: true });
+        self.add(day, Dirty { logs, announced, mark, since: now, not_before: now, is_urgent: true });
     }
 
     /// Records that a log has a new segment. Release events do not wait.
@@ -191,7 +191,7 @@ impl Schedule {
         let (mark, is_urgent) = (self.next_mark(), log.kind == Kind::Releases);
         let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
         let logs = BTreeSet::from([log]);
-        self.add(day, Dirty { logs, told: 1, mark, since: now, not_before: now, is_urgent });
+        self.add(day, Dirty { logs, announced: 1, mark, since: now, not_before: now, is_urgent });
     }
 
     fn next_mark(&mut self) -> u64 {
@@ -210,7 +210,7 @@ impl Schedule {
                 let later = known.mark.max(new.mark);
                 known.mark = known.mark.min(new.mark);
                 known.logs.extend(new.logs);
-                known.told += new.told;
+                known.announced += new.announced;
                 known.is_urgent |= new.is_urgent;
                 known.since = known.since.min(new.since);
                 known.not_before = known.not_before.max(new.not_before);
@@ -245,7 +245,7 @@ impl Schedule {
 
     /// Instant at which a day should be folded, as of now.
     fn fold_due_at(&self, day: &WorkspaceDay, dirty: &Dirty) -> Instant {
-        let is_small = |last: &&Fold| !dirty.is_urgent && dirty.told * SMALL < last.segments;
+        let is_small = |last: &&Fold| !dirty.is_urgent && dirty.announced * SMALL < last.segments;
         let last = self.folds.get(day).filter(is_small);
         last.map_or(dirty.not_before, |last| dirty.not_before.max(last.rests_until))
     }
@@ -359,9 +359,9 @@ impl Schedule {
 
     /// Number of days that are not folded yet, number of changes that announced them, and instant since which the oldest waits.
     pub(crate) fn backlog(&self) -> (usize, u64, Option<Instant>) {
-        let told = self.dirty.values().map(|dirty| dirty.told).sum();
+        let announced = self.dirty.values().map(|dirty| dirty.announced).sum();
         let oldest = self.dirty.values().map(|dirty| dirty.since).min();
-        (self.dirty.len() + self.folding.len(), told, oldest)
+        (self.dirty.len() + self.folding.len(), announced, oldest)
     }
 }
 
@@ -556,7 +556,7 @@ mod tests {
         assert!(schedule.next(now, ALL).is_none());
         assert_eq!(schedule.next_at(ALL), Some(now + RETRY_AFTER));
         let (_, dirty) = fold(&mut schedule, now + RETRY_AFTER);
-        assert_eq!((dirty.mark, dirty.logs.len(), dirty.told), (mark, 2, 2));
+        assert_eq!((dirty.mark, dirty.logs.len(), dirty.announced), (mark, 2, 2));
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(crate) async fn warnings(table: &dyn Table, version: u32, workspace: &Id) ->
 #[derive(Debug, Default)]
 struct Collected {
     /// Binary releases, by name.
-    binary: BTreeMap<String, Doubted>,
+    binary: BTreeMap<String, ReleaseOutcomes>,
     orphaned: u64,
     outcomes: u64,
     unreadable: Vec<Warning>,
@@ -124,7 +124,7 @@ struct Collected {
 
 /// Outcomes of a release.
 #[derive(Debug)]
-struct Doubted {
+struct ReleaseOutcomes {
     positive_label: String,
     outcomes: u64,
     positives: u64,
@@ -147,7 +147,7 @@ impl Collected {
             // Days evaluated by another positive label than the latest do not count.
             Entry::Occupied(known) if known.get().positive_label != binary.positive => return,
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Doubted {
+            Entry::Vacant(new) => new.insert(ReleaseOutcomes {
                 positive_label: binary.positive,
                 outcomes: 0,
                 positives: 0,

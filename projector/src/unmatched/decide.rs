@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn excess_judgements_are_refused_and_large_decisions_split() {
+    fn excess_labels_are_refused_and_large_decisions_split() {
         let as_of = Timestamp::default();
         let answers = [(0, all_of(&[5, 7])), (1, Answer::TooMany), (2, found(9))];
         let decided = decisions(&answers, false, as_of);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn decision_outcomes_carry_their_judged_predictions() {
+    fn decision_outcomes_name_their_predictions() {
         let text = |texts: [&str; 3]| Values::Text(texts.into_iter().collect());
         let columns = Columns {
             rows: 3,

@@ -53,13 +53,13 @@ pub(super) struct Round<'a> {
 }
 
 /// Segment in work: its events, and the question of each waiting row.
-struct Held {
+struct OpenSegment {
     segment: UnmatchedSegment,
     waiting: Waiting,
     columns: Columns,
     asked: Vec<(u32, Asked)>,
     /// True if everything read for the questions so far was readable.
-    is_told: bool,
+    is_complete: bool,
 }
 
 /// Sign that another worker processes the waiting outcomes, which are left to it. Going on could append a later outcome before an
@@ -141,56 +141,56 @@ impl<'a> Round<'a> {
         some: Vec<(UnmatchedSegment, Waiting)>,
         resolved: &mut Resolved,
     ) -> Result<bool> {
-        let (mut held, mut sum, mut corrupt) = (Vec::new(), 0, None);
+        let (mut open, mut sum, mut corrupt) = (Vec::new(), 0, None);
         for (segment, waiting) in some {
             match self.hold(segment, waiting, resolved).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => corrupt = Some(error),
                 one => match one? {
                     Ok(one) => {
-                        sum += one.as_ref().map_or(0, Held::weight);
-                        held.extend(one);
+                        sum += one.as_ref().map_or(0, OpenSegment::weight);
+                        open.extend(one);
                     }
                     Err(Overtaken) => return Ok(false),
                 },
             }
             if sum >= WEIGHT_AT_ONCE {
                 sum = 0;
-                if !self.look(std::mem::take(&mut held), resolved).await? {
+                if !self.look(std::mem::take(&mut open), resolved).await? {
                     return Ok(false);
                 }
             }
         }
-        let goes_on = self.look(held, resolved).await?;
+        let goes_on = self.look(open, resolved).await?;
         corrupt.map_or(Ok(goes_on), Err)
     }
 
-    /// Searches the predictions of the held segments, and settles these. Returns whether to go on. The result as of one instant
+    /// Searches the predictions of the open segments, and settles these. Returns whether to go on. The result as of one instant
     /// does not depend on the division into parts.
-    async fn look(&self, mut held: Vec<Held>, resolved: &mut Resolved) -> Result<bool> {
-        let Some(first) = held.iter().map(Held::first).min() else { return Ok(true) };
+    async fn look(&self, mut open: Vec<OpenSegment>, resolved: &mut Resolved) -> Result<bool> {
+        let Some(first) = open.iter().map(OpenSegment::first).min() else { return Ok(true) };
         let left_out = Arc::new(self.left_out(first).await?);
         let days = Window::new(first, self.last().max(first))?;
         let kept: Kept = self.catalog.kept(self.workspace, days, self.now).await?;
         let Self { workspace, version, as_of, .. } = *self;
         let looking = Looking { workspace, version, as_of, left_out };
-        let questions = held.iter().enumerate().flat_map(|(of, held)| {
-            held.asked.iter().enumerate().map(move |(at, (_, asked))| ((of, at), weight(asked)))
+        let questions = open.iter().enumerate().flat_map(|(of, open)| {
+            open.asked.iter().enumerate().map(move |(at, (_, asked))| ((of, at), weight(asked)))
         });
         for part in parted(questions.collect::<Vec<_>>(), WEIGHT_AT_ONCE) {
-            let asked: Vec<Asked> = part.iter().map(|(of, at)| held[*of].asked[*at].1.clone()).collect();
+            let asked: Vec<Asked> = part.iter().map(|(of, at)| open[*of].asked[*at].1.clone()).collect();
             let answers = looking.look(self.table, &asked, &|day| kept.keeps(day)).await?;
             let mut answers = answers.into_iter();
             for same in part.chunk_by(|one, other| one.0 == other.0) {
-                let held = &mut held[same[0].0];
-                let rows = same.iter().map(|(_, at)| held.asked[*at].0);
+                let open = &mut open[same[0].0];
+                let rows = same.iter().map(|(_, at)| open.asked[*at].0);
                 let of_rows: Vec<(u32, Answer)> = rows.zip(answers.by_ref()).collect();
-                if self.settle(held, &of_rows, resolved).await?.is_err() {
+                if self.settle(open, &of_rows, resolved).await?.is_err() {
                     return Ok(false);
                 }
             }
         }
-        for held in held {
-            self.note(held, resolved).await?;
+        for open in open {
+            self.note(open, resolved).await?;
         }
         Ok(true)
     }
@@ -201,7 +201,7 @@ impl<'a> Round<'a> {
         segment: UnmatchedSegment,
         mut waiting: Waiting,
         resolved: &mut Resolved,
-    ) -> Result<Step<Option<Held>>> {
+    ) -> Result<Step<Option<OpenSegment>>> {
         // A worker that died may have left a decision here; its predictions were not covered then, and once they are the round is
         // not quiet.
         if self.is_quiet && !self.is_due(&waiting) {
@@ -232,7 +232,7 @@ impl<'a> Round<'a> {
         }
         let asked = waiting.left.iter().map(|row| Ok((*row, question(&columns, *row as usize)?)));
         let asked = asked.collect::<Result<_>>()?;
-        Ok(Ok(Some(Held { segment, waiting, columns, asked, is_told: true })))
+        Ok(Ok(Some(OpenSegment { segment, waiting, columns, asked, is_complete: true })))
     }
 
     /// Returns whether the rest of a segment has waited for long enough.
@@ -243,12 +243,12 @@ impl<'a> Round<'a> {
     /// Decides the matched rows of a segment, and those that have waited for too long.
     async fn settle(
         &self,
-        held: &mut Held,
+        open: &mut OpenSegment,
         answers: &[(u32, Answer)],
         resolved: &mut Resolved,
     ) -> Result<Step<()>> {
-        held.is_told &= !answers.iter().any(|(_, answer)| matches!(answer, Answer::Unreadable(..)));
-        let Held { segment, waiting, columns, .. } = held;
+        open.is_complete &= !answers.iter().any(|(_, answer)| matches!(answer, Answer::Unreadable(..)));
+        let OpenSegment { segment, waiting, columns, .. } = open;
         for decision in decisions(answers, self.is_due(waiting), self.as_of) {
             let id = DecisionId { segment: segment.clone(), number: waiting.decided + 1 };
             let outcomes = outcomes_of(&decision, columns)?;
@@ -270,16 +270,16 @@ impl<'a> Round<'a> {
     }
 
     /// Records the search of a segment of which some outcomes still wait.
-    async fn note(&self, held: Held, resolved: &mut Resolved) -> Result<()> {
-        let from = held.first();
-        let Held { segment, mut waiting, is_told, .. } = held;
+    async fn note(&self, open: OpenSegment, resolved: &mut Resolved) -> Result<()> {
+        let from = open.first();
+        let OpenSegment { segment, mut waiting, is_complete, .. } = open;
         if waiting.left.is_empty() {
             return Ok(());
         }
         resolved.waiting += waiting.left.len() as u64;
         let at = waiting.looked.filter(|looked| looked.of == self.of).map_or(self.now, |looked| looked.at);
         // Unreadable rows, and rows beyond the checked days, are searched again.
-        let is_all = is_told && from >= self.first && at.plus_seconds(CLOSED_AFTER_SECONDS) <= self.as_of;
+        let is_all = is_complete && from >= self.first && at.plus_seconds(CLOSED_AFTER_SECONDS) <= self.as_of;
         waiting.looked = Some(Looked { at, from, of: self.of, is_all });
         unmatched::write(self.table, &segment, &mut waiting).await.map(drop)
     }
@@ -302,7 +302,7 @@ impl<'a> Round<'a> {
     }
 }
 
-impl Held {
+impl OpenSegment {
     /// Weight among the segments searched together.
     fn weight(&self) -> usize {
         self.asked.iter().map(|(_, asked)| weight(asked)).sum()
