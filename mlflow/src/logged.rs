@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const MODEL: &str = "almanac.model/";
 
 /// Status of a model until its files are there.
-const UNMATCHED: &str = "LOGGED_MODEL_UNMATCHED";
+const PENDING: &str = "LOGGED_MODEL_PENDING";
 
 /// Final statuses of a model.
 const ENDS: [&str; 2] = ["LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"];
@@ -57,7 +57,7 @@ pub(crate) fn shown(run: &Run, id: &str) -> Option<Value> {
             "artifact_uri": said["artifact_uri"],
             "creation_timestamp_ms": said["created"],
             "last_updated_timestamp_ms": said["created"],
-            "status": run.tags.get(&format!("{MODEL}{id}/status")).map_or(UNMATCHED, String::as_str),
+            "status": run.tags.get(&format!("{MODEL}{id}/status")).map_or(PENDING, String::as_str),
             "tags": pairs(&kept(run, id, TAGS)),
         },
         "data": { "params": pairs(&kept(run, id, PARAMS)), "metrics": metrics_of(run, id) },

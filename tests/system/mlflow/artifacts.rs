@@ -52,7 +52,7 @@ fn logged(service: &Service, run: &str, uri: &str) {
     assert_eq!(info["artifact_uri"], format!("{root}/models/{id}/artifacts"));
     assert_eq!(
         (&info["status"], &model["data"]["params"]),
-        (&json!("LOGGED_MODEL_UNMATCHED"), &json!([param]))
+        (&json!("LOGGED_MODEL_PENDING"), &json!([param]))
     );
     let path = format!("mlflow/logged-models/{id}");
     let outputs = json!({ "run_id": run, "models": [{ "model_id": id, "step": 3 }] });
