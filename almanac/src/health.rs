@@ -18,7 +18,10 @@ use tokio::{
 };
 use web::{RequiredPermission, Routes};
 
-use crate::{openapi, telemetry::Exposition};
+use crate::{
+    paths::{LIVE, METRICS, READY},
+    telemetry::Exposition,
+};
 
 /// Maximum lag of a ready projector: the wait of the oldest day that is not folded.
 pub(crate) const READY_LAG: Duration = Duration::from_secs(60);
@@ -172,9 +175,9 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
         }
     };
     Routes::new()
-        .add(openapi::health(), RequiredPermission::nothing(), async || "ok\n")
-        .add(openapi::ready(), RequiredPermission::nothing(), ready)
-        .add(openapi::metrics(), RequiredPermission::server(Right::Read), metrics)
+        .serve("GET", LIVE, RequiredPermission::nothing(), async || "ok\n")
+        .serve("GET", READY, RequiredPermission::nothing(), ready)
+        .serve("GET", METRICS, RequiredPermission::server(Right::Read), metrics)
 }
 
 /// Returns the reason why a projector is not ready.

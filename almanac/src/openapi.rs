@@ -20,8 +20,6 @@ use web::{
     problem_response, problem_schemas, schema,
 };
 
-use crate::paths::{LIVE, METRICS, READY};
-
 mod shared;
 
 /// Where it is.
@@ -47,32 +45,6 @@ const TAGS: [(&str, &str); 6] = [
     ("service", "The service itself."),
 ];
 
-/// The operation of [`LIVE`].
-pub(crate) fn health() -> Operation {
-    Operation::get(LIVE, "health")
-        .tag("service")
-        .summary("Tell whether the service is up")
-        .answers(StatusCode::OK, answer("It is.", "text/plain", schema::one_of(["ok\n"])))
-}
-
-/// The operation of [`READY`].
-pub(crate) fn ready() -> Operation {
-    Operation::get(READY, "ready")
-        .tag("service")
-        .summary("Tell whether the service can do its work")
-        .description("The store answers in time, a projector in this process keeps up, and the process is not about to stop.")
-        .answers(StatusCode::OK, answer("It can.", "text/plain", schema::one_of(["ready\n"])))
-}
-
-/// The operation of [`METRICS`].
-pub(crate) fn metrics() -> Operation {
-    let text = answer("Metrics in the text format of Prometheus.", "text/plain", schema::string());
-    Operation::get(METRICS, "metrics")
-        .tag("service")
-        .summary("Tell the metrics by which to watch the services")
-        .answers(StatusCode::OK, text)
-}
-
 /// The operation of the workers.
 pub(crate) fn workers() -> Operation {
     let says = |says: &'static str| {
@@ -95,27 +67,14 @@ pub(crate) fn workers() -> Operation {
         .answers(StatusCode::OK, answer("By name.", JSON, list))
 }
 
-/// The routes and, as one more, the document that describes all that `all` has: where roles are apart, one address stands before them.
+/// Adds the route of the document that describes all that `all` has: where roles are apart, one address stands before them.
 pub(crate) fn with_document(routes: Routes, all: Routes) -> Routes {
-    let any = || web::openapi::ObjectBuilder::new().schema_type(Type::Object);
-    let form = any()
-        .property("openapi", schema::string().pattern(Some("^3\\.1\\.")))
-        .property("info", any())
-        .property("paths", any())
-        .property("components", any());
-    let form =
-        ["openapi", "info", "paths", "components"].into_iter().fold(form, |form, name| form.required(name));
-    let operation = Operation::get(PATH, "openapi")
-        .tag("service")
-        .summary("Describe the API")
-        .answers(StatusCode::OK, answer("This document.", JSON, form));
-    let all = all.add(operation.clone(), RequiredPermission::nothing(), async || ());
     // Most processes are never asked for it.
     let text = Arc::new(LazyLock::new(move || {
         Bytes::from(text(document(&all)).expect("a document of strings and numbers can be written"))
     }));
     let answer = async move || ([(header::CONTENT_TYPE, JSON)], Bytes::clone(&text));
-    routes.add(operation, RequiredPermission::nothing(), answer)
+    routes.serve("GET", PATH, RequiredPermission::nothing(), answer)
 }
 
 /// A document as it is written, with its paths in their order.

@@ -302,7 +302,7 @@ impl Services {
     ) -> (Router, Arc<Requests>) {
         let all = self.all_routes(options, stopping.clone());
         let routes = openapi::with_document(self.routes(options, stopping), all);
-        let requests = Requests::new(routes.paths());
+        let requests = Requests::new(routes.demands());
         let router = requests.measure(self.layered(options, routes));
         // Outermost, since problems get their ids on their way out.
         (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)

@@ -14,7 +14,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use catalog::Workspace;
 use ingest::{Ingest, http::read_whole};
 use serde_json::{Map, Value, json};
-use web::{Operation, RequiredPermission, Routes, is_json, named_in, openapi::ResponseBuilder};
+use web::{RequiredPermission, Routes, is_json, named_in};
 
 use crate::{
     answer::{Answer, Failure},
@@ -49,18 +49,6 @@ pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
 
 fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
     let path = format!("/mlflow/{{category}}/{{name}}/api/2.0/{}", endpoint.path);
-    let id = format!(
-        "{}_{}",
-        endpoint.method.to_lowercase(),
-        endpoint.path.replace(['/', '-'], "_").replace(['{', '}'], "")
-    );
-    let operation = match endpoint.method {
-        "GET" => Operation::get(path, &id),
-        "DELETE" => Operation::delete(path, &id),
-        "PATCH" => Operation::patch(path, &id),
-        _ => Operation::post(path, &id),
-    };
-    let operation = operation.tag("mlflow").summary(format!("What MLflow has as {}", endpoint.path));
     let does = endpoint.does;
     let handler = async move |State(door): State<Arc<Door>>,
                               Path(names): Path<Vec<(String, String)>>,
@@ -71,7 +59,7 @@ fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
             Err(failure) => failure.into_response(),
         }
     };
-    routes.add(operation, endpoint.demand(), handler)
+    routes.serve(endpoint.method, &path, endpoint.demand(), handler)
 }
 
 async fn answer(
@@ -248,23 +236,15 @@ fn bearer_of(given: &HeaderValue) -> Option<HeaderValue> {
 
 /// The paths of a tracking URI, to which links such as `.../mlflow/credit/prod/#/experiments/ID/runs/RUN` lead: clients put a slash
 /// behind it, people may not.
-const PATHS: [(&str, &str); 2] =
-    [("/mlflow/{category}/{name}/", "opened_link"), ("/mlflow/{category}/{name}", "opened_tracking_uri")];
+const PATHS: [&str; 2] = ["/mlflow/{category}/{name}/", "/mlflow/{category}/{name}"];
 
 /// Adds the routes of the links that clients print after each run. A browser that opens one requests the tracking URI,
 /// and is redirected to the dashboard with its workspace. It keeps the part after the `#`, by which the dashboard finds
 /// the run. The routes reveal nothing of the stored data, so they need no authentication.
 fn add_links(routes: Routes<Arc<Door>>) -> Routes<Arc<Door>> {
-    PATHS.into_iter().fold(routes, |routes, (path, id)| {
-        routes.add(link_operation(path, id), RequiredPermission::nothing(), opened)
-    })
-}
-
-fn link_operation(path: &str, id: &str) -> Operation {
-    Operation::get(path, id)
-        .tag("mlflow")
-        .summary("Go to the runs of the workspace on the dashboard")
-        .answers(StatusCode::SEE_OTHER, ResponseBuilder::new().description("The dashboard has them."))
+    PATHS
+        .into_iter()
+        .fold(routes, |routes, path| routes.serve("GET", path, RequiredPermission::nothing(), opened))
 }
 
 async fn opened(uri: Uri) -> Response {

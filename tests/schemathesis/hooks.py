@@ -99,8 +99,6 @@ def before_load_schema(context, raw_schema):
     # A key that is erased is refused in all that follows.
     for path in [path for path in raw_schema["paths"] if path.endswith("/erasures")]:
         del raw_schema["paths"][path]
-    # Its messages are those of a protocol with a schema of its own.
-    del raw_schema["paths"]["/mcp"]
     # A review is of predictions that are there, an item of it is had by one, and a link is a secret.
     for path in [path for path in raw_schema["paths"] if "/reviews" in path or path.endswith("/judgements")]:
         del raw_schema["paths"][path]

@@ -1,6 +1,6 @@
 //! Operations, as described in the OpenAPI document.
 
-use axum::{http::StatusCode, routing::MethodFilter};
+use axum::http::StatusCode;
 use serde_json::Value;
 use utoipa::{
     IntoParams,
@@ -13,10 +13,10 @@ use utoipa::{
 
 use crate::{Need, RequiredPermission, schema};
 
-/// An operation: its path, its parameters and its answers. [`crate::Routes`] serve no other.
+/// Operation of the API: its path, its parameters and its answers, as the document describes them.
 #[derive(Clone)]
 pub struct Operation {
-    method: HttpMethod,
+    method: &'static str,
     path: String,
     described: Described,
 }
@@ -24,30 +24,30 @@ pub struct Operation {
 impl Operation {
     /// Begins an operation that reads, with the id `id`.
     pub fn get(path: impl Into<String>, id: &str) -> Self {
-        Self::new(HttpMethod::Get, path.into(), id)
+        Self::new("GET", path.into(), id)
     }
 
     /// Begins an operation that adds, with the id `id`.
     pub fn post(path: impl Into<String>, id: &str) -> Self {
-        Self::new(HttpMethod::Post, path.into(), id)
+        Self::new("POST", path.into(), id)
     }
 
     /// Begins an operation that sets, with the id `id`.
     pub fn put(path: impl Into<String>, id: &str) -> Self {
-        Self::new(HttpMethod::Put, path.into(), id)
+        Self::new("PUT", path.into(), id)
     }
 
     /// Begins an operation that changes a part, with the id `id`.
     pub fn patch(path: impl Into<String>, id: &str) -> Self {
-        Self::new(HttpMethod::Patch, path.into(), id)
+        Self::new("PATCH", path.into(), id)
     }
 
     /// Begins an operation that removes, with the id `id`.
     pub fn delete(path: impl Into<String>, id: &str) -> Self {
-        Self::new(HttpMethod::Delete, path.into(), id)
+        Self::new("DELETE", path.into(), id)
     }
 
-    fn new(method: HttpMethod, path: String, id: &str) -> Self {
+    fn new(method: &'static str, path: String, id: &str) -> Self {
         let is_on_workspace = path.starts_with("/v1/workspaces/{category}/{name}");
         let described = OperationBuilder::new()
             .operation_id(Some(id))
@@ -118,25 +118,9 @@ impl Operation {
         Self { described: change(self.described.into()).build(), ..self }
     }
 
-    pub(crate) fn filter(&self) -> MethodFilter {
-        match self.method {
-            HttpMethod::Put => MethodFilter::PUT,
-            HttpMethod::Post => MethodFilter::POST,
-            HttpMethod::Patch => MethodFilter::PATCH,
-            HttpMethod::Delete => MethodFilter::DELETE,
-            _ => MethodFilter::GET,
-        }
-    }
-
     /// Returns the method, in the form of requests.
     pub(crate) fn method(&self) -> &'static str {
-        match self.method {
-            HttpMethod::Put => "PUT",
-            HttpMethod::Post => "POST",
-            HttpMethod::Patch => "PATCH",
-            HttpMethod::Delete => "DELETE",
-            _ => "GET",
-        }
+        self.method
     }
 
     /// Adds its demand on callers to the document.
@@ -150,20 +134,22 @@ impl Operation {
         self.description(format!("{said}Needs {needs}."))
     }
 
-    /// Returns true if it takes parameters in its query; true for all paths outside our own API, for which it is unknown.
+    /// Returns true if it takes parameters in its query.
     pub(crate) fn takes_parameters(&self) -> bool {
         let of_query = |parameter: &Parameter| parameter.parameter_in == ParameterIn::Query;
-        !self.path.starts_with("/v1/") || self.described.parameters.iter().flatten().any(of_query)
-    }
-
-    /// Returns true if it only reads.
-    pub(crate) fn is_read(&self) -> bool {
-        matches!(self.method, HttpMethod::Get | HttpMethod::Head)
+        self.described.parameters.iter().flatten().any(of_query)
     }
 
     /// Returns the method, the path and the description.
     pub(crate) fn into_parts(self) -> (HttpMethod, String, Described) {
-        (self.method, self.path, self.described)
+        let method = match self.method {
+            "PUT" => HttpMethod::Put,
+            "POST" => HttpMethod::Post,
+            "PATCH" => HttpMethod::Patch,
+            "DELETE" => HttpMethod::Delete,
+            _ => HttpMethod::Get,
+        };
+        (method, self.path, self.described)
     }
 
     /// Returns the path, with its parameters in braces.

@@ -1,4 +1,4 @@
-//! Routes that cannot be added without a description, so that the document has all of them.
+//! Routes that declare their required permissions, and operations that describe themselves for the OpenAPI document.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use axum::{
     http::StatusCode,
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
-    routing::on,
+    routing::{MethodFilter, MethodRouter, on},
 };
 use utoipa::openapi::{Paths, RefOr, Schema};
 
@@ -51,28 +51,50 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { reads_only: true, ..Self::default() }
     }
 
-    /// An operation, what it demands of its caller, and what answers it. One of the API that takes no parameters refuses them.
+    /// An operation, what it demands of its caller, and what answers it. One that takes no parameters refuses them.
     pub fn add<H, T>(mut self, operation: Operation, demand: RequiredPermission, handler: H) -> Self
     where
         H: Handler<T, S>,
         T: 'static,
     {
-        if self.reads_only && !operation.is_read() {
+        if self.reads_only && operation.method() != "GET" {
             return self;
         }
-        let route = on(operation.filter(), handler);
+        let route = on(filter(operation.method()), handler);
         let route = match operation.takes_parameters() {
             true => route,
             false => route.layer(from_fn(without_parameters)),
         };
-        self.router = self.router.route(operation.path(), route);
-        self.demands
-            .entry(operation.path().to_owned())
-            .or_default()
-            .insert(operation.method(), demand.clone());
-        let operation = operation.demanding(&demand);
-        let (method, path, described) = operation.into_parts();
+        self = self.route(operation.method(), operation.path(), demand.clone(), route);
+        let (method, path, described) = operation.demanding(&demand).into_parts();
         self.paths.add_path_operation(path, vec![method], described);
+        self
+    }
+
+    /// Adds a route outside of the API (a page, a probe, another protocol), which the document does not describe.
+    pub fn serve<H, T>(
+        self,
+        method: &'static str,
+        path: &str,
+        demand: RequiredPermission,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.route(method, path, demand, on(filter(method), handler))
+    }
+
+    fn route(
+        mut self,
+        method: &'static str,
+        path: &str,
+        demand: RequiredPermission,
+        route: MethodRouter<S>,
+    ) -> Self {
+        self.router = self.router.route(path, route);
+        self.demands.entry(path.to_owned()).or_default().insert(method, demand);
         self
     }
 
@@ -124,6 +146,16 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// The router.
     pub fn into_router(self) -> Router<S> {
         self.router
+    }
+}
+
+fn filter(method: &str) -> MethodFilter {
+    match method {
+        "PUT" => MethodFilter::PUT,
+        "POST" => MethodFilter::POST,
+        "PATCH" => MethodFilter::PATCH,
+        "DELETE" => MethodFilter::DELETE,
+        _ => MethodFilter::GET,
     }
 }
 

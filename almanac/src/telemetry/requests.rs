@@ -29,7 +29,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{RequestContext, Requester, openapi::Paths};
+use web::{Demands, RequestContext, Requester};
 
 use super::report::Traffic;
 use crate::{harden::hardened, paths::PROBES};
@@ -109,10 +109,10 @@ impl Ids {
 }
 
 impl Requests {
-    /// Makes the metrics of routes with these paths.
-    pub(crate) fn new(paths: &Paths) -> Arc<Self> {
+    /// Makes the metrics of these routes, by path.
+    pub(crate) fn new(routes: &Demands) -> Arc<Self> {
         Arc::new(Self {
-            routes: paths.paths.keys().map(|path| (path.clone(), Route::new(path))).collect(),
+            routes: routes.keys().map(|path| (path.clone(), Route::new(path))).collect(),
             nowhere: Route::new("none"),
             responses: (0..1_000).map(|_| OnceLock::new()).collect(),
             in_flight: HTTP_IN_FLIGHT.gauge([]),

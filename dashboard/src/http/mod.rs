@@ -9,11 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use sha2::{Digest as _, Sha256};
-use web::{
-    Operation, Problem, RequiredPermission, Routes, answer, content, in_path,
-    openapi::{RefOr, ResponseBuilder, Schema},
-    schema,
-};
+use web::{Problem, RequiredPermission, Routes};
 
 use crate::{FILES, File, PAGE};
 
@@ -72,11 +68,12 @@ pub fn routes() -> Routes {
     let page = Sent::new(PAGE);
     let files: BTreeMap<&str, Sent> = FILES.iter().map(|file| (file.name, Sent::new(*file))).collect();
     Routes::new()
-        .add(page_operation(), RequiredPermission::nothing(), async move |headers: HeaderMap| {
+        .serve("GET", "/", RequiredPermission::nothing(), async move |headers: HeaderMap| {
             page.answer(&headers)
         })
-        .add(
-            file_operation(),
+        .serve(
+            "GET",
+            "/dashboard/{file}",
             RequiredPermission::nothing(),
             async move |path: Result<Path<String>, PathRejection>, headers: HeaderMap| match path {
                 Ok(Path(name)) => match files.get(&*name) {
@@ -89,34 +86,5 @@ pub fn routes() -> Routes {
                     Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()).into_response()
                 }
             },
-        )
-}
-
-fn page_operation() -> Operation {
-    Operation::get("/", "dashboard")
-        .tag("service")
-        .summary("Show the dashboard")
-        .answers(StatusCode::OK, answer("A page for browsers.", "text/html", schema::string()))
-        .answers(
-            StatusCode::NOT_MODIFIED,
-            ResponseBuilder::new().description("The page is the one that the client has."),
-        )
-}
-
-fn file_operation() -> Operation {
-    let names: RefOr<Schema> = schema::one_of(FILES.iter().map(|file| file.name)).into();
-    let media: BTreeMap<&str, ()> =
-        FILES.iter().map(|file| (file.media_type().split(';').next().unwrap_or_default(), ())).collect();
-    let all = media.keys().fold(ResponseBuilder::new().description("The file."), |all, media| {
-        all.content(*media, content(schema::string(), None))
-    });
-    Operation::get("/dashboard/{file}", "dashboard_file")
-        .tag("service")
-        .summary("Get a file of the dashboard")
-        .takes(in_path("file", names, "main.js", "The name of the file."))
-        .answers(StatusCode::OK, all)
-        .answers(
-            StatusCode::NOT_MODIFIED,
-            ResponseBuilder::new().description("The file is the one that the client has."),
         )
 }

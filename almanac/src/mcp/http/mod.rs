@@ -7,12 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::http::MAX_BODY_BYTES;
-use serde_json::json;
-use web::{
-    Operation, Problem, RequiredPermission, Routes, Whole, answer, content, is_json,
-    openapi::{ObjectBuilder, ResponseBuilder, Type},
-    schema,
-};
+use web::{Problem, RequiredPermission, Routes, Whole, is_json};
 
 use super::{
     answered,
@@ -26,7 +21,7 @@ const PATH: &str = "/mcp";
 /// The route. Each tool calls `router` as its caller would: `router` checks who that is, and from which page it calls.
 pub(crate) fn routes(router: Router) -> Routes {
     let handler = async move |head: Parts, body: Whole| posted(router, head, body).await;
-    let routes = Routes::new().add(operation(), RequiredPermission::known(), handler);
+    let routes = Routes::new().serve("POST", PATH, RequiredPermission::known(), handler);
     routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
 }
 
@@ -53,22 +48,4 @@ fn status(reply: &Reply) -> StatusCode {
         (Err(Failure { code: METHOD_NOT_FOUND, .. }), true) => StatusCode::NOT_FOUND,
         (Err(_), _) => StatusCode::BAD_REQUEST,
     }
-}
-
-/// The operation of [`PATH`].
-fn operation() -> Operation {
-    let any = || ObjectBuilder::new().schema_type(Type::Object);
-    let message = any().property("jsonrpc", schema::one_of(["2.0"])).property("method", schema::string());
-    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    let message = content(message.required("jsonrpc").required("method"), Some(ping));
-    Operation::post(PATH, "mcp")
-        .tag("service")
-        .summary("Answer a message of the Model Context Protocol")
-        .description(
-            "The streamable HTTP transport, without sessions. Operations that only read are tools, with the rights of the caller. A message that is \
-             refused is answered by an error of JSON-RPC.",
-        )
-        .body("The message.", [("application/json", message)])
-        .answers(StatusCode::OK, answer("The answer to a request.", "application/json", any()))
-        .answers(StatusCode::ACCEPTED, ResponseBuilder::new().description("A notification was taken."))
 }
