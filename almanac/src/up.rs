@@ -439,7 +439,7 @@ mod tests {
             for (method, demand) in methods {
                 let needs = demand.needs();
                 let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
-                let on: Vec<String> = needs.iter().map(web::Need::says).collect();
+                let on = needs.iter().map(|need| need.says() + &need.condition()).collect::<Vec<_>>();
                 let (rights, on) = match needs.is_empty() {
                     true => ("-".to_owned(), "-".to_owned()),
                     false => (rights.join(", "), on.join(", ")),

@@ -17,8 +17,8 @@ async function latest(workspace, signal) {
   const now = today();
   let records = [];
   for (const days of BACK) {
-    const asked = { from: addDays(now, 1 - days), order: 'newest', limit: RECORDS + 1 };
-    records = await rows(ofWorkspace(workspace, 'audit'), asked, { signal });
+    const asked = { workspace, from: addDays(now, 1 - days), order: 'newest', limit: RECORDS + 1 };
+    records = await rows('/v1/audit', asked, { signal });
     if (records.length > RECORDS) return { records: records.slice(0, RECORDS), says: `The latest ${RECORDS} records since ${asked.from}, of batches those with events since then; \`almanac audit\` has more.` };
   }
   return { records, says: null };
@@ -80,7 +80,7 @@ export async function page({ workspace, signal, moves }) {
       side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(cut(row.after)) : '–') }] }),
       data: { columns: ['seq', 'at', 'principal', 'action', 'object', 'name', 'before', 'after', 'source', 'address', 'request'], rows: audit.records },
       file: `${file}-audit`,
-      ways: waysOfGet(`almanac audit -w ${workspace}`, ofWorkspace(workspace, 'audit')),
+      ways: waysOfGet(`almanac audit -w ${workspace}`, `/v1/audit?workspace=${encodeURIComponent(workspace)}`),
     }),
   ];
 }

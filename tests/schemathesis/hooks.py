@@ -32,7 +32,7 @@ ENTITIES = {
 }
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
-NOBODY.update(token="nothing", session="nothing", member="user:nobody")
+NOBODY.update(token="nothing", member="user:nobody")
 NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "snapshot", "release")})
 SEEN = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/"
 RELEASE = {"type": "string", "enum": ["v1"]}
@@ -170,8 +170,14 @@ def narrow_catalog(path, method, operation):
         for parameter in parameters:
             parameter["required"] = True
     if "/events/" in path:
-        # A consumer follows one kind of events, and `true` is a condition too.
+        # A consumer follows one kind of events, `true` is a condition too, and columns are those of a type.
         parameters = [one for one in parameters if one["name"] not in ("consumer", "where")]
+        for parameter in parameters:
+            if parameter["name"] == "type":
+                parameter["schema"] = {"type": "string", "enum": ["predictions"]}
+    if path.startswith("/v1/grants"):
+        # A role is on a workspace or on a category, not on both.
+        parameters = [one for one in parameters if one["name"] != "category"]
     if "/events/" in path or path.endswith("/lineage"):
         # A release that is not there has no events.
         parameters = [one for one in parameters if one["name"] != "release"]
@@ -272,7 +278,7 @@ def narrow_catalog(path, method, operation):
 
 def narrow_parameter(parameter):
     name = parameter["name"]
-    if parameter["in"] == "path" and name in ENTITIES:
+    if name == "user" or parameter["in"] == "path" and name in ENTITIES:
         parameter["schema"] = {"type": "string", "enum": [ENTITIES[name]]}
         return
     if name in PATH:
@@ -288,6 +294,7 @@ def narrow_parameter(parameter):
         # A tag that no event of the window has is refused, so only fields are asked for.
         items = parameter["schema"]["items"]
         items = items["anyOf"][0] if "anyOf" in items else items
+        items.setdefault("enum", ["key", "score"])
         items["enum"] = [column for column in items["enum"] if column not in NOT_BY_RELEASE]
         parameter["schema"]["items"] = items
     elif name == "group-by":

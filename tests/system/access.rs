@@ -305,7 +305,7 @@ fn a_consumer_is_moved_by_its_maker_alone() {
     assert_eq!(call(&service, &bob, "delete", "consumers?consumer=billing", "").status, 403);
     assert_eq!(call(&service, &admin, "delete", "consumers?consumer=billing", "").status, 204);
     assert_eq!(begin(&bob, "second", "2026-06-01").status, 409);
-    let audit = "/v1/workspaces/credit/prod/audit?from=2026-01-01&action=consumer";
+    let audit = "/v1/audit?workspace=credit/prod&from=2026-01-01&action=consumer";
     let rows: Vec<serde_json::Value> = {
         let said = get(&service, audit, Some(&admin)).text().to_owned();
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -546,7 +546,7 @@ fn settings_change_alone_and_keep_the_rest() {
     assert_eq!((&quota["rows_per_day"], &quota["bytes_per_day"]), (&Value::Null, &json!(9000)));
     run_ok(&place, &["user", "create", "ann"]);
     let both = ["access", "grant", "user:ann", "admin", "-w", "credit/prod", "--category", "credit"];
-    assert!(refused(&place, &both).contains("--category has no effect"));
+    assert!(refused(&place, &both).contains("give one of them"));
 }
 
 /// Changes of different limits at the same time all stay.

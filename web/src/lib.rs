@@ -29,7 +29,9 @@ use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 
 pub use operation::{Operation, PROBLEM, answer, content, in_path, parameter, problem_response};
-pub use request::{InPath, Refused, RequestContext, Requester, Whole, is_json, json_object, named_in};
+pub use request::{
+    InPath, QueryParams, Refused, RequestContext, Requester, Whole, is_json, json_object, named_in,
+};
 pub use required_permission::{About, Need, Place, RequiredPermission};
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;

@@ -1,12 +1,12 @@
 //! Parts of a request: its sender, its subject, the workspace in its path, and a small body.
 
-use std::{convert::Infallible, net::IpAddr, sync::Arc};
+use std::{convert::Infallible, error::Error as _, net::IpAddr, sync::Arc};
 
 use axum::{
     Extension,
     body::Bytes,
-    extract::{FromRequestParts, Path, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    extract::{FromRequestParts, Path, Query, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use event::Id;
@@ -108,6 +108,32 @@ pub fn named_in(segments: &[&str]) -> String {
     }
 }
 
+/// Parameters of the query of a request. A wrong one is refused by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryParams<T>(pub T);
+
+impl<T: DeserializeOwned> QueryParams<T> {
+    /// Reads the parameters of a URI.
+    ///
+    /// # Errors
+    /// A problem with status 400: the name of the parameter that cannot be read, and the reason.
+    pub fn of(uri: &Uri) -> Result<Self, Problem> {
+        let read = Query::try_from_uri(uri).map(|Query(params)| Self(params));
+        read.map_err(|rejection| {
+            let why = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
+            Problem::new(StatusCode::BAD_REQUEST, why)
+        })
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::of(&parts.uri)
+    }
+}
+
 /// A body, unless it was too large.
 pub type Whole = Result<Bytes, BytesRejection>;
 
@@ -139,6 +165,25 @@ pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_query_parameters_are_refused_by_name() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Paged {
+            _limit: Option<usize>,
+        }
+        let refused = |query: &str| {
+            let uri = format!("/v1/models?{query}").parse().unwrap();
+            QueryParams::<Paged>::of(&uri).unwrap_err().detail
+        };
+        assert_eq!(refused("_limit=ten"), "_limit: invalid digit found in string");
+        assert!(
+            refused("_limits=1").starts_with("_limits: unknown field `_limits`"),
+            "{}",
+            refused("_limits=1")
+        );
+    }
 
     #[test]
     fn a_dash_stands_before_an_id() {

@@ -11,7 +11,7 @@ pub enum Place {
     WorkspaceOfPath,
     /// Parameter of the path.
     Path(&'static str),
-    /// Parameter of the query.
+    /// Parameter of the query; a need on the entity that it names applies only with it.
     Query(&'static str),
     /// Field of a body that is a JSON object.
     Body(&'static str),
@@ -26,6 +26,8 @@ pub enum About {
     Visible,
     /// The whole server.
     Server,
+    /// The whole server, if the query has none of these parameters.
+    ServerUnless(&'static [&'static str]),
     /// An entity of a type.
     Entity(&'static str, Place),
     /// The parent of entities of a type. If the request does not name it, all that the caller may see.
@@ -59,6 +61,7 @@ pub struct Need {
 pub struct RequiredPermission {
     needs: Vec<Need>,
     kinds: Vec<Kind>,
+    kind_parameter: Option<&'static str>,
     is_append: bool,
     waits: bool,
     is_renewed: bool,
@@ -67,7 +70,14 @@ pub struct RequiredPermission {
 impl RequiredPermission {
     /// Demands nothing: the operation is for everybody, and callers need not identify themselves.
     pub fn nothing() -> Self {
-        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false, waits: false, is_renewed: false }
+        Self {
+            needs: Vec::new(),
+            kinds: Vec::new(),
+            kind_parameter: None,
+            is_append: false,
+            waits: false,
+            is_renewed: false,
+        }
     }
 
     /// Demands a right on something.
@@ -113,6 +123,12 @@ impl RequiredPermission {
         Self { kinds: kinds.to_vec(), ..self }
     }
 
+    /// Restricts it to events of the kind that this parameter of the path names.
+    #[must_use]
+    pub fn of_kind_in_path(self, parameter: &'static str) -> Self {
+        Self { kind_parameter: Some(parameter), ..self }
+    }
+
     /// Marks an operation that appends one batch, named by the header `Idempotency-Key`, and does nothing else: tokens for one
     /// append allow it.
     #[must_use]
@@ -143,6 +159,11 @@ impl RequiredPermission {
         &self.kinds
     }
 
+    /// Returns the parameter of the path that names the kind of the events that are read, if there is one.
+    pub fn kind_parameter(&self) -> Option<&'static str> {
+        self.kind_parameter
+    }
+
     /// Returns true if the operation appends one batch and does nothing else.
     pub fn is_append(&self) -> bool {
         self.is_append
@@ -170,9 +191,24 @@ impl RequiredPermission {
 }
 
 impl Need {
-    /// Returns true if it is needed for every request.
-    pub fn is_always(&self) -> bool {
-        !matches!(self.about, About::Renamed(..) | About::Followed(_))
+    /// Returns true if it applies to a request, by the names of the parameters that its query has.
+    pub fn applies(&self, has_parameter: impl Fn(&str) -> bool) -> bool {
+        match self.about {
+            About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) => has_parameter(name),
+            About::ServerUnless(names) => !names.iter().any(|name| has_parameter(name)),
+            _ => true,
+        }
+    }
+
+    /// Returns the condition under which it applies, in words; empty if it always does.
+    pub fn condition(&self) -> String {
+        match self.about {
+            About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) => {
+                format!(" (with `{name}`)")
+            }
+            About::ServerUnless(names) => format!(" (without `{}`)", names.join("` and `")),
+            _ => String::new(),
+        }
     }
 
     /// Returns its subject in words.
@@ -180,7 +216,7 @@ impl Need {
         match self.about {
             About::Caller => "the caller itself".to_owned(),
             About::Visible => "what the caller may see".to_owned(),
-            About::Server => "the server".to_owned(),
+            About::Server | About::ServerUnless(_) => "the server".to_owned(),
             About::Entity("workspace", _) => "the workspace".to_owned(),
             About::Entity("category", _) => "the category".to_owned(),
             About::Entity("user" | "group" | "system", _) => "the server".to_owned(),

@@ -72,13 +72,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// Adds a route outside of the API (a page, a probe, another protocol), which the document does not describe.
-    pub fn serve<H, T>(
-        self,
-        method: &'static str,
-        path: &str,
-        demand: RequiredPermission,
-        handler: H,
-    ) -> Self
+    pub fn serve<H, T>(self, method: &'static str, path: &str, demand: RequiredPermission, handler: H) -> Self
     where
         H: Handler<T, S>,
         T: 'static,

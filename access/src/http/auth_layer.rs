@@ -222,10 +222,13 @@ impl AuthLayer {
         let path = path.map_err(|says| refuse(Problem::new(StatusCode::BAD_REQUEST, says.clone())))?;
         let (words, mut request) = Params::read(demand, path, request).await.map_err(refuse)?;
         let mut is_admin = true;
-        for need in demand.needs() {
+        let has_parameter = |name: &str| words.has_parameter(name);
+        for need in demand.needs().iter().filter(|need| need.applies(has_parameter)) {
             is_admin &= self.check(&caller, need, &words).await.map_err(refuse)?.has(Right::Admin);
         }
-        if let Some(kind) = demand.kinds().iter().find(|kind| !caller.limits.has_kind(**kind)) {
+        let of_path = demand.kind_parameter().and_then(|name| Kind::from_name(words.in_path(name)?));
+        let mut kinds = demand.kinds().iter().copied().chain(of_path);
+        if let Some(kind) = kinds.find(|kind| !caller.limits.has_kind(*kind)) {
             let detail = format!("the token is not for {kind}");
             return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
         }
@@ -261,7 +264,7 @@ impl AuthLayer {
                 true => Ok(Rights::NONE),
                 false => Err(forbidden(need.right, &need.says())),
             },
-            About::Server => demanded(caller.rights_on_server()),
+            About::Server | About::ServerUnless(_) => demanded(caller.rights_on_server()),
             About::Entity(kind, place) => {
                 let (kind, text) = (EntityKind::parse(kind)?, words.at(place).unwrap_or_default());
                 demanded(self.rights_on(caller, kind, text).await?)

@@ -2,11 +2,11 @@
 
 use axum::{
     body::{Body, Bytes, to_bytes},
-    extract::{Query, RawPathParams, Request},
+    extract::{RawPathParams, Request},
     http::StatusCode,
 };
 use serde::Deserialize;
-use web::{About, Need, Place, Problem, RequiredPermission, json_object, named_in};
+use web::{About, Need, Place, Problem, QueryParams, RequiredPermission, json_object, named_in};
 
 /// The parameters of paths that name a workspace: by its category and its own name, or both in one.
 const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
@@ -38,6 +38,7 @@ fn place(about: About) -> Option<Place> {
         | About::Followed(place)
         | About::Renamed(_, place)
         | About::Own(_, place) => Some(place),
+        About::ServerUnless(names) => names.first().copied().map(Place::Query),
         About::Caller | About::Visible | About::Server | About::Typed(..) => None,
     }
 }
@@ -60,11 +61,9 @@ impl<'a> Params<'a> {
                 }
                 Place::Path(_) => {}
                 Place::Query(name) => {
-                    let query = Query::try_from_uri(request.uri());
-                    let Query(query): Query<Vec<(String, String)>> = query
-                        .map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+                    let QueryParams(query) = QueryParams::<Vec<(String, String)>>::of(request.uri())?;
                     if query.iter().filter(|(known, _)| known == name).count() > 1 {
-                        let detail = format!("`{name}` is given twice");
+                        let detail = format!("{name}: it is given twice");
                         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
                     }
                     words.query = query;
@@ -113,6 +112,11 @@ impl<'a> Params<'a> {
             Place::Body("path") => self.body.path.as_deref(),
             Place::Body(_) => self.body.workspace.as_deref(),
         }
+    }
+
+    /// Returns true if the query has a parameter.
+    pub(super) fn has_parameter(&self, name: &str) -> bool {
+        self.query.iter().any(|(known, _)| known == name)
     }
 
     /// Parameter of the path.

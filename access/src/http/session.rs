@@ -12,11 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use event::{Error, Right};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    About, Operation, Place, Problem, Requester, RequiredPermission, Routes, answer, in_path,
-    openapi::{Header, RefOr, Response as Answered, ResponseBuilder, Schema},
-    schema,
+    About, Operation, Place, Problem, QueryParams, Requester, RequiredPermission, Routes, answer,
+    openapi::{Header, RefOr, Response as Answered, ResponseBuilder, Schema, path::ParameterIn},
+    parameter, schema,
 };
 
 use super::tokens::{Tokening, principal, segments};
@@ -108,7 +109,6 @@ pub(super) fn add(routes: Routes<Arc<Tokening>>) -> Routes<Arc<Tokening>> {
         .add(open_operation(), RequiredPermission::known(), open)
         .add(close_operation(), RequiredPermission::known(), close)
         .add(list_operation(), own(), list)
-        .add(end_all_operation(), own(), end_all)
         .add(end_operation(), own(), end)
         .schema("Session", record_schema())
 }
@@ -125,24 +125,13 @@ fn list_operation() -> Operation {
         .answers(StatusCode::OK, answer("The oldest first.", "application/json", sessions))
 }
 
-fn end_all_operation() -> Operation {
+fn end_operation() -> Operation {
+    let says = "Only the session of this id; all of them without it.";
     principal("/v1/sessions/{principal}", Operation::delete, "end_sessions")
-        .summary("End all sessions of a user or system")
+        .takes(parameter(ParameterIn::Query, "session", schema::id(), says))
+        .summary("End the sessions of a user or system")
         .description("Within 5 seconds no service takes them any more.")
         .answers(StatusCode::NO_CONTENT, Answered::new("They are ended."))
-}
-
-fn end_operation() -> Operation {
-    principal("/v1/sessions/{principal}/{session}", Operation::delete, "end_session")
-        .takes(in_path(
-            "session",
-            schema::id().into(),
-            "2FBs0tD5Ihm2PVFzM3kZvMYdQX9",
-            "The id of the session.",
-        ))
-        .summary("End a session of a user or system")
-        .description("Within 5 seconds no service takes it any more.")
-        .answers(StatusCode::NO_CONTENT, Answered::new("It is ended."))
 }
 
 fn record_schema() -> RefOr<Schema> {
@@ -173,22 +162,19 @@ async fn list(
     Ok((NOT_KEPT, Json(json!({ "sessions": sessions }))).into_response())
 }
 
-async fn end_all(
-    State(signing): State<Arc<Tokening>>,
-    path: Result<Path<String>, PathRejection>,
-) -> Result<Response, Problem> {
-    let principal = signing.service.principal(&segments(path)?).await?;
-    signing.tokens.end_sessions(&principal, None).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndParams {
+    session: Option<String>,
 }
 
 async fn end(
     State(signing): State<Arc<Tokening>>,
-    path: Result<Path<(String, String)>, PathRejection>,
+    path: Result<Path<String>, PathRejection>,
+    QueryParams(EndParams { session }): QueryParams<EndParams>,
 ) -> Result<Response, Problem> {
-    let (principal, id) = segments(path)?;
-    let principal = signing.service.principal(&principal).await?;
-    signing.tokens.end_sessions(&principal, Some(&id)).await?;
+    let principal = signing.service.principal(&segments(path)?).await?;
+    signing.tokens.end_sessions(&principal, session.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

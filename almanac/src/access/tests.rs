@@ -83,8 +83,9 @@ impl Target {
             // Nobody takes its own role away.
             "principal" if self == Target::Own && !path.contains("/grants") => format!("user:{caller}"),
             "principal" => format!("user:{person}"),
+            "type" if path.ends_with("/events/{type}") => "predictions".to_owned(),
             "type" => "model".to_owned(),
-            "counter" | "token" | "session" | "metric" => "spare".to_owned(),
+            "counter" | "token" | "metric" => "spare".to_owned(),
             "run" => "2NBs0tD5Ihm2PVFzM3kZvMYdQX9".to_owned(),
             // A file of the dashboard, equal for all callers.
             "file" => "main.js".to_owned(),
@@ -192,8 +193,13 @@ impl House {
     }
 
     /// Calls a route.
-    async fn call(&self, route: (&str, &str), target: Target, caller: Option<(&str, &str)>) -> Called {
-        let (method, path) = route;
+    async fn call(
+        &self,
+        route: (&str, &str, Option<&str>),
+        target: Target,
+        caller: Option<(&str, &str)>,
+    ) -> Called {
+        let (method, path, named) = route;
         let [category, workspace, _] = target.names();
         let demand = &self.demands[path][method];
         let name = caller.map_or("ann", |(name, _)| name);
@@ -203,12 +209,14 @@ impl House {
             parameter.map_or_else(|| segment.to_owned(), |parameter| target.parameter(path, parameter, name))
         });
         let mut uri = segments.collect::<Vec<_>>().join("/");
-        if names(demand).any(|place| matches!(place, Place::Query(_))) {
-            let of = match path {
-                "/v1/workspaces" => category.to_owned(),
+        let parameter = named.or(lists_within(demand).then_some("of"));
+        if let Some(parameter) = parameter {
+            let value = match (parameter, path) {
+                ("category", _) | ("of", "/v1/workspaces") => category.to_owned(),
+                ("user", _) => target.parameter(path, "user", name),
                 _ => format!("{category}/{workspace}"),
             };
-            uri += &format!("?of={of}");
+            uri += &format!("?{parameter}={value}");
         }
         let body = serde_json::json!({
             "workspace": format!("{category}/{workspace}"), "path": format!("{category}/spare"), "of": "this test",
@@ -235,14 +243,17 @@ impl House {
         }
     }
 
-    /// All routes.
-    fn routes(&self) -> impl Iterator<Item = (&str, &str, &RequiredPermission)> {
-        let of = |(path, methods)| {
-            let (path, methods): (&String, &std::collections::BTreeMap<&'static str, RequiredPermission>) =
-                (path, methods);
-            methods.iter().map(move |(method, demand)| (*method, path.as_str(), demand))
-        };
-        self.demands.iter().flat_map(of)
+    /// All routes: each with every parameter by which its query may name a subject, and without.
+    fn routes(&self) -> Vec<((&str, &str, Option<&'static str>), &RequiredPermission)> {
+        let mut routes = Vec::new();
+        for (path, methods) in &self.demands {
+            for (method, demand) in methods {
+                routes.push(((*method, path.as_str(), None), demand));
+                let named = named(demand).map(|name| ((*method, path.as_str(), Some(name)), demand));
+                routes.extend(named);
+            }
+        }
+        routes
     }
 }
 
@@ -254,17 +265,17 @@ struct Called {
     reads: u64,
 }
 
-/// Places where a route names its subject.
-fn names(demand: &RequiredPermission) -> impl Iterator<Item = Place> {
+/// Parameters by which the query of a route may name its subject.
+fn named(demand: &RequiredPermission) -> impl Iterator<Item = &'static str> {
     demand.needs().iter().filter_map(|need| match need.about {
-        About::Entity(_, place)
-        | About::ParentOf(_, place)
-        | About::CategoryOf(place)
-        | About::Followed(place)
-        | About::Renamed(_, place)
-        | About::Own(_, place) => Some(place),
-        About::Caller | About::Visible | About::Server | About::Typed(..) => None,
+        About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) => Some(name),
+        _ => None,
     })
+}
+
+/// True for a list of what is within an entity.
+fn lists_within(demand: &RequiredPermission) -> bool {
+    demand.needs().iter().any(|need| matches!(need.about, About::ParentOf(_, Place::Query(_))))
 }
 
 on_both_engines!(
@@ -276,19 +287,20 @@ on_both_engines!(
 
 async fn each_role_has_exactly_its_listed_permissions(house: House) {
     let mut tried = BTreeSet::new();
-    for (method, path, demand) in house.routes() {
+    for (route, demand) in house.routes() {
+        let (method, path, named) = route;
         for (name, token, given) in
             house.callers.iter().filter(|(_, _, given)| is_tried(house.engine, *given))
         {
-            let call = async |target| house.call((method, path), target, Some((name, token))).await;
+            let call = async |target| house.call(route, target, Some((name, token))).await;
             let [own, other, nothing] =
                 [call(Target::Own).await, call(Target::Other).await, call(Target::Nothing).await];
             for (target, called) in
                 [(Target::Own, &own), (Target::Other, &other), (Target::Nothing, &nothing)]
             {
-                let refusal = demand.needs().iter().find_map(|need| refused(need, target, *given));
-                let what =
-                    format!("{method} {path} {target:?} by {given:?}: {} {}", called.status, called.body);
+                let mut needs = demand.needs().iter().filter(|need| need.applies(|name| named == Some(name)));
+                let refusal = needs.find_map(|need| refused(need, target, *given));
+                let what = format!("{route:?} {target:?} by {given:?}: {} {}", called.status, called.body);
                 assert_eq!(called.is_let_in, refusal.is_none(), "{what}");
                 assert!(refusal.is_none_or(|status| called.status == status), "{what}");
                 if !demand.is_nothing() {
@@ -334,9 +346,10 @@ async fn nobody_without_a_good_token_gets_in(house: House) {
     let token = &house.callers[0].1;
     let cut = &token[..token.len() - 1];
     let foreign = ::access::Token::new().text().to_owned();
-    for (method, path, demand) in house.routes() {
+    for (route, demand) in house.routes() {
+        let (method, path, _) = route;
         for bad in [None, Some(("ann", "")), Some(("ann", cut)), Some(("ann", foreign.as_str()))] {
-            let called = house.call((method, path), Target::Own, bad).await;
+            let called = house.call(route, Target::Own, bad).await;
             assert_eq!(called.is_let_in, demand.is_nothing(), "{method} {path}");
             if !demand.is_nothing() {
                 assert_eq!(called.status, StatusCode::UNAUTHORIZED, "{method} {path}: {}", called.body);

@@ -223,11 +223,9 @@ const MORE: &[Verb] = &[
     Verb::of("outcome unmatched", "unmatched_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome rematch", "rematch_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE),
-    Verb::of("access grant", "grant").takes(&["principal", "role"]).or(&["grant_category", "grant_server"]),
-    Verb::of("access revoke", "revoke").takes(&["principal"]).or(&["revoke_category", "revoke_server"]),
-    Verb::of("access list", "list_grants")
-        .or(&["list_grants_category", "list_grants_server"])
-        .columns("principal_name principal role since"),
+    Verb::of("access grant", "grant").takes(&["principal", "role"]),
+    Verb::of("access revoke", "revoke").takes(&["principal"]),
+    Verb::of("access list", "list_grants").columns("principal_name principal role since"),
     Verb::of("release leaderboard", "leaderboard")
         .takes(ON_WORKSPACE)
         .columns("place release model environment metric value n wins losses ties"),
@@ -239,9 +237,9 @@ const MORE: &[Verb] = &[
     Verb::of("token session list", "list_sessions")
         .takes(&["principal"])
         .columns("id opened_at used_at until"),
-    Verb::of("token session end", "end_session").takes(&["principal", "session"]),
-    // Nothing that was left out ends all of them.
-    Verb::of("token session end-all", "end_sessions").takes(&["principal"]),
+    Verb::of("token session end", "end_sessions").takes(&["principal", "session"]),
+    // A command of its own, so that a session left out does not end all of them.
+    Verb::of("token session end-all", "end_sessions").takes(&["principal"]).with(&[("session", "")]),
     Verb::of("alert apply", "apply_alert_rules")
         .takes(&["workspace", "body"])
         .tables(&[("rules", "name created_at"), ("webhooks", "name url url_from format")]),
@@ -294,7 +292,7 @@ const MORE: &[Verb] = &[
         .columns("seen at path what about model environment note entry"),
     Verb::of("follow seen", "has_seen").takes(&["user", "entry"]),
     Verb::of("follow mark", "mark_seen").takes(&["user"]),
-    Verb::of("follow digest", "user_digest").takes(&["user?"]).or(&["digest"]).tables(&[
+    Verb::of("follow digest", "digest").takes(&["user?"]).tables(&[
         ("digest", "path model.name metric predictions.last predictions.before"),
         (
             "digest.live",
@@ -304,7 +302,7 @@ const MORE: &[Verb] = &[
         ("digest.decided", "path model.name at text"),
         ("users.follows", "name path model_name since"),
     ]),
-    Verb::of("audit", "audit").takes(&["workspace?"]).or(&["server_audit"]),
+    Verb::of("audit", "audit").takes(&["workspace?"]),
     Verb::of("sql", "sql").takes(&["sql"]),
 ];
 

@@ -13,15 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use web::{
-    InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, QueryParams, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
 
-use super::{
-    api::JSON,
-    live::{Asked, asked},
-};
+use super::api::JSON;
 use crate::{
     AlertRule, AlertRuleBody, Delivery, Judged, MAX_ALERT_RULES, MAX_TEST_DAYS, MAX_WEBHOOKS, RuleTransition,
     Service, Webhook,
@@ -263,9 +260,8 @@ async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
 pub(super) async fn list(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    one: Asked<OneRule>,
+    QueryParams(one): QueryParams<OneRule>,
 ) -> Result<Response, Problem> {
-    let one = asked(one)?;
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let mut alerts = catalog.alerts(&workspace).await?;
     if let Some(name) = one.rule {
@@ -298,10 +294,10 @@ pub(super) async fn apply(
 pub(super) async fn delete(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    one: Asked<One>,
+    QueryParams(one): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let catalog = service.catalog();
-    match asked(one)? {
+    match one {
         One { rule: Some(rule), webhook: None } => {
             catalog.delete_alert_rule(&id(&service, &workspace).await?, &rule).await?;
         }
@@ -340,9 +336,9 @@ pub(super) async fn test(
 pub(super) async fn transitions(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    span: Asked<Span>,
+    QueryParams(span): QueryParams<Span>,
 ) -> Result<Response, Problem> {
-    let (from, to, limit) = span_of(span, &service)?;
+    let (from, to, limit) = span_of(span, &service);
     let workspace = id(&service, &workspace).await?;
     let transitions = service.catalog().transitions(&workspace, from, to, limit).await?;
     Ok(Json(json!({ "transitions": transitions })).into_response())
@@ -351,17 +347,16 @@ pub(super) async fn transitions(
 pub(super) async fn deliveries(
     extract::State(service): extract::State<Arc<Service>>,
     InPath(workspace): InPath,
-    span: Asked<Span>,
+    QueryParams(span): QueryParams<Span>,
 ) -> Result<Response, Problem> {
-    let (from, to, limit) = span_of(span, &service)?;
+    let (from, to, limit) = span_of(span, &service);
     let workspace = id(&service, &workspace).await?;
     let deliveries = service.catalog().deliveries(&workspace, from, to, limit).await?;
     let deliveries: Vec<Value> = deliveries.iter().map(delivery_json).collect();
     Ok(Json(json!({ "deliveries": deliveries })).into_response())
 }
 
-fn span_of(span: Asked<Span>, service: &Service) -> Result<(Day, Day, usize), Problem> {
-    let Span { from, to, limit } = asked(span)?;
+fn span_of(Span { from, to, limit }: Span, service: &Service) -> (Day, Day, usize) {
     let to = to.unwrap_or_else(|| service.clock().now().day());
-    Ok((from.unwrap_or(Day::FIRST), to, limit.unwrap_or(USUAL_LIMIT)))
+    (from.unwrap_or(Day::FIRST), to, limit.unwrap_or(USUAL_LIMIT))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use log::read_version::ReadVersion;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, QueryParams, Whole, answer, content, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -55,13 +55,6 @@ impl Commit {
 #[serde(deny_unknown_fields)]
 pub(super) struct One {
     consumer: Option<String>,
-}
-
-pub(super) type Asked = Result<Query<One>, QueryRejection>;
-
-fn named(asked: Asked) -> Result<Option<String>, Problem> {
-    let asked = asked.map(|Query(one)| one.consumer);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }
 
 fn name(says: &str) -> ParameterBuilder {
@@ -149,10 +142,10 @@ async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Asked,
+    QueryParams(One { consumer }): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
-    let consumers = match named(asked)? {
+    let consumers = match consumer {
         Some(name) => catalog.consumer(&workspace, &name).await?.into_iter().collect(),
         None => catalog.consumers(&workspace).await?,
     };
@@ -183,10 +176,10 @@ pub(super) async fn commit(
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Asked,
+    QueryParams(One { consumer }): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "`consumer` must say which one");
-    let name = named(asked)?.ok_or_else(missing)?;
+    let name = consumer.ok_or_else(missing)?;
     let workspace = id(&service, &workspace).await?;
     service.catalog().delete_consumer(&workspace, &name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

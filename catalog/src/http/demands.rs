@@ -4,8 +4,6 @@ use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, Place, RequiredPermission};
 
-use super::people::Of;
-
 /// Place in which an operation on one entity names it.
 fn place(kind: EntityKind) -> Place {
     if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) }
@@ -89,11 +87,17 @@ pub(super) fn of_user(right: Right) -> RequiredPermission {
 }
 
 /// Demands a right in the scope of the roles that are read or changed.
-pub(super) fn of_grants(of: Of, right: Right) -> RequiredPermission {
-    match of.kind() {
-        Some(kind) => RequiredPermission::entity(right, kind.name(), Place::Path(kind.name())),
-        None => RequiredPermission::server(right),
-    }
+pub(super) fn of_grants(right: Right) -> RequiredPermission {
+    RequiredPermission::entity(right, "workspace", Place::Query("workspace"))
+        .and(right, About::Entity("category", Place::Query("category")))
+        .and(right, About::ServerUnless(&["workspace", "category"]))
+}
+
+/// Demands the right to read the digest of a user, or of all users.
+pub(super) fn of_digest() -> RequiredPermission {
+    RequiredPermission::of(Right::Read, About::Own(Some("user"), Place::Query("user")))
+        .and(Right::Read, About::ServerUnless(&["user"]))
+        .of_kinds(&Kind::ALL)
 }
 
 /// RequiredPermission on counters of any entity.

@@ -16,12 +16,9 @@ use log::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
-use web::{Problem, Whole, json_object};
+use web::{Problem, QueryParams, Whole, json_object};
 
-use super::{
-    follow::{InSight, in_sight},
-    live::{Asked, asked},
-};
+use super::follow::{InSight, in_sight};
 use crate::{
     AnyEntity, ListOptions, Service, Sight, json,
     new::{Change, NewConfiguration, NewModel, NewRoot, NewWorkspace},
@@ -96,10 +93,9 @@ pub(super) async fn list(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
     sight: InSight,
-    parameters: Asked<Parameters>,
+    QueryParams(asked): QueryParams<Parameters>,
 ) -> Result<Response, Problem> {
     let sight = in_sight(sight);
-    let asked = asked(parameters)?;
     let fields = asked.fields.as_deref().map(|fields| json::parse_fields(kind, fields)).transpose()?;
     let catalog = service.catalog();
     let (mut entities, next) = match (kind, &asked.of) {
@@ -210,10 +206,10 @@ pub(super) async fn show(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
     sight: InSight,
-    words: Asked<PageParams>,
+    QueryParams(words): QueryParams<PageParams>,
     named: String,
 ) -> Result<Response, Problem> {
-    let with_counts = asked(words)?.counts.unwrap_or(false);
+    let with_counts = words.counts.unwrap_or(false);
     let at = service.catalog().resolve(kind, &named).await?;
     let (version, value) = page(&service, &at, &in_sight(sight), with_counts).await?;
     Ok(shown(StatusCode::OK, version, value))

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use table::Cursor;
 use utoipa::{IntoParams, ToSchema};
 use web::{
-    Operation, Problem, Requester, Whole, answer, content, json_object,
+    Operation, Problem, QueryParams, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
 use super::{
     api::JSON,
-    live::{Asked, ENTRIES, asked, body, entry},
+    live::{ENTRIES, body, entry},
 };
 use crate::{Catalog, FeedEntry, Follow, Happening, MAX_ENTRIES, MAX_MARKS, Service, Sight, json};
 
@@ -93,6 +93,9 @@ pub(super) struct FollowersParams {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DigestParams {
+    /// What happened in the last 7 days in what this user follows, in place of the list of users.
+    #[param(example = "ann")]
+    user: Option<String>,
     /// Where to go on: `next` of the page before.
     cursor: Option<String>,
 }
@@ -199,21 +202,15 @@ pub(super) fn has_seen_operation() -> Operation {
 
 pub(super) fn digest_operation() -> Operation {
     let user = user_with(("follows", schema::array(schema::component("Follow")).into()));
-    let body = paged(schema::object([("users", schema::array(user).into())]));
+    let body = schema::closed()
+        .property("digest", schema::array(schema::component("Digest")))
+        .property("users", schema::array(user));
     Operation::get("/v1/digest", "digest")
         .tag("people")
         .query::<DigestParams>()
-        .summary("List all users with what they follow")
-        .description("A user whose follows do not fit into a page goes on in the next.")
-        .answers(StatusCode::OK, answer("They are.", JSON, body))
-}
-
-pub(super) fn user_digest_operation() -> Operation {
-    let body = schema::object([("digest", schema::array(schema::component("Digest")).into())]);
-    of_user(Operation::get("/v1/users/{user}/digest", "user_digest"))
-        .summary("Tell what happened in the last 7 days in what a user follows")
+        .summary("Tell what happened in the last 7 days in what a user follows, or list what all users follow")
         .description("Of each workspace and model: events, live releases with the primary metric, and alerts that fired, up to yesterday (UTC), beside the 7 days before. It is read from what is stored of days; no event is read.")
-        .answers(StatusCode::OK, answer("That.", JSON, body))
+        .answers(StatusCode::OK, answer("The `digest` of the user, or the `users`.", JSON, paged(body)))
 }
 
 /// The user that a path names.
@@ -299,9 +296,9 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     sight: InSight,
     user: InPath,
-    params: Asked<FollowsParams>,
+    QueryParams(params): QueryParams<FollowsParams>,
 ) -> Result<Response, Problem> {
-    let order = asked(params)?.order.unwrap_or_default();
+    let order = params.order.unwrap_or_default();
     let catalog = service.catalog();
     let user = user_of(catalog, user).await?;
     let mut follows = catalog.in_sight(catalog.follows(&user).await?, &in_sight(sight)).await?;
@@ -316,9 +313,8 @@ pub(super) async fn show(
 pub(super) async fn has_seen(
     State(service): State<Arc<Service>>,
     user: InPath,
-    params: Asked<SeenParams>,
+    QueryParams(SeenParams { entry }): QueryParams<SeenParams>,
 ) -> Result<Response, Problem> {
-    let SeenParams { entry } = asked(params)?;
     let user = user_of(service.catalog(), user).await?;
     let seen = service.catalog().has_seen(&user, &entry).await?;
     Ok(Json(json!({ "entry": entry, "seen": seen })).into_response())
@@ -327,9 +323,8 @@ pub(super) async fn has_seen(
 pub(super) async fn followers(
     State(service): State<Arc<Service>>,
     web::InPath(workspace): web::InPath,
-    params: Asked<FollowersParams>,
+    QueryParams(FollowersParams { model, limit, cursor }): QueryParams<FollowersParams>,
 ) -> Result<Response, Problem> {
-    let FollowersParams { model, limit, cursor } = asked(params)?;
     let catalog = service.catalog();
     let limit = limit.unwrap_or(ENTRIES);
     if !(1..=MAX_ENTRIES).contains(&limit) {
@@ -350,9 +345,8 @@ pub(super) async fn feed(
     requester: Requester,
     sight: InSight,
     user: InPath,
-    params: Asked<FeedParams>,
+    QueryParams(FeedParams { limit, per_publisher }): QueryParams<FeedParams>,
 ) -> Result<Response, Problem> {
-    let FeedParams { limit, per_publisher } = asked(params)?;
     let limit = limit.unwrap_or(ENTRIES);
     let user = user_of(service.catalog(), user).await?;
     let feed = service.catalog().feed(&user, limit, per_publisher, &in_sight(sight)).await?;
@@ -382,25 +376,24 @@ pub(super) async fn seen(
 
 pub(super) async fn digest(
     State(service): State<Arc<Service>>,
-    params: Asked<DigestParams>,
+    sight: InSight,
+    QueryParams(DigestParams { user, cursor }): QueryParams<DigestParams>,
 ) -> Result<Response, Problem> {
-    let cursor = asked(params)?.cursor.as_deref().map(Cursor::from_text).transpose()?;
-    let digest = service.catalog().digest(cursor).await?;
-    let names = service.catalog().names(digest.entities()).await?;
+    let catalog = service.catalog();
+    if let Some(user) = user {
+        if cursor.is_some() {
+            return Err(Error::invalid("cursor: the digest of a user has one page").into());
+        }
+        let user = catalog.resolve(EntityKind::User, &user).await?;
+        let digest = catalog.digest_of(user.id(), &in_sight(sight), service.clock().now()).await?;
+        return Ok(Json(json!({ "digest": digest })).into_response());
+    }
+    let digest = catalog.digest(cursor.as_deref().map(Cursor::from_text).transpose()?).await?;
+    let names = catalog.names(digest.entities()).await?;
     let user = |(user, follows): &(Id, Vec<Follow>)| {
         let follows: Vec<Value> = follows.iter().map(|one| json::follow(one, &names)).collect();
         user_row(user, &names, json!({ "follows": follows }))
     };
     let users: Vec<Value> = digest.users.iter().map(user).collect();
     Ok(page(json!({ "users": users }), digest.next))
-}
-
-pub(super) async fn user_digest(
-    State(service): State<Arc<Service>>,
-    sight: InSight,
-    user: InPath,
-) -> Result<Response, Problem> {
-    let user = user_of(service.catalog(), user).await?;
-    let digest = service.catalog().digest_of(&user, &in_sight(sight), service.clock().now()).await?;
-    Ok(Json(json!({ "digest": digest })).into_response())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    InPath, Operation, Problem, Requester, answer,
+    InPath, Operation, Problem, QueryParams, Requester, answer,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -38,15 +38,6 @@ pub(super) struct HistoryParams {
     model: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
-}
-
-/// The words of a query, when they are such.
-pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
-
-pub(super) fn asked<T>(words: Asked<T>) -> Result<T, Problem> {
-    let Query(words) =
-        words.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
-    Ok(words)
 }
 
 pub(super) fn live_operation() -> Operation {
@@ -113,9 +104,8 @@ pub(super) fn body(happening: &Happening, requester: &Requester) -> Value {
 pub(super) async fn live(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    words: Asked<LiveParams>,
+    QueryParams(words): QueryParams<LiveParams>,
 ) -> Result<Response, Problem> {
-    let words = asked(words)?;
     let at = words.at.as_deref().map(Timestamp::parse).transpose()?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let states: Vec<(String, LiveState)> = match (words.environment, at) {
@@ -136,9 +126,8 @@ pub(super) async fn history(
     State(service): State<Arc<Service>>,
     requester: Requester,
     InPath(workspace): InPath,
-    words: Asked<HistoryParams>,
+    QueryParams(words): QueryParams<HistoryParams>,
 ) -> Result<Response, Problem> {
-    let words = asked(words)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let model = match &words.model {
         Some(model) => Some(service.catalog().model_named(workspace.id(), model).await?),

@@ -7,7 +7,6 @@ use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, InPath, Operation, Place, RequiredPermission, Routes};
 
-use self::people::Of;
 use crate::{Happening, Service, WeekOf};
 
 mod alert;
@@ -107,12 +106,10 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
                 .add(retention::set_operation(), maintain(), retention::set)
                 .add(retention::operation(), read(), retention::show)
                 .add(retention::pin_operation(), maintain(), retention::pin)
-                .add(quota::set_operation(), RequiredPermission::workspace(Right::Admin), quota::set)
                 .add(quota::change_operation(), RequiredPermission::workspace(Right::Admin), quota::change)
                 .add(quota::operation(), read(), quota::show)
                 .add(erasure::begin_operation(), RequiredPermission::workspace(Right::Admin), erasure::begin)
                 .add(erasure::list_operation(), RequiredPermission::workspace(Right::Admin), erasure::list)
-                .add(settings::set_operation(), maintain(), settings::set)
                 .add(settings::change_operation(), maintain(), settings::change)
                 .add(settings::operation(), read(), settings::show)
                 .add(settings::alert_operation(), maintain(), settings::raise)
@@ -149,22 +146,11 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
 }
 
 /// Roles, members of groups, counters, and what people follow.
-fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
-    for of in Of::ALL {
-        routes = routes
-            .add(
-                people_api::grant(of),
-                demands::of_grants(of, Right::Admin),
-                move |service, path, headers, body| people::grant(of, service, path, headers, body),
-            )
-            .add(people_api::revoke(of), demands::of_grants(of, Right::Admin), move |service, path| {
-                people::revoke(of, service, path)
-            })
-            .add(people_api::grants(of), demands::of_grants(of, Right::Read), move |service, path| {
-                people::grants(of, service, path)
-            });
-    }
+fn people(routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     routes
+        .add(people_api::grant(), demands::of_grants(Right::Admin), people::grant)
+        .add(people_api::revoke(), demands::of_grants(Right::Admin), people::revoke)
+        .add(people_api::grants(), demands::of_grants(Right::Read), people::grants)
         .add(people_api::add_member(), RequiredPermission::server(Right::Admin), people::add_member)
         .add(people_api::remove_member(), RequiredPermission::server(Right::Admin), people::remove_member)
         .add(people_api::members(), RequiredPermission::server(Right::Read), people::members)
@@ -179,12 +165,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
         .add(follow::has_seen_operation(), demands::of_user(Right::Read), follow::has_seen)
-        .add(
-            follow::user_digest_operation(),
-            demands::of_user(Right::Read).of_kinds(&Kind::ALL),
-            follow::user_digest,
-        )
-        .add(follow::digest_operation(), RequiredPermission::server(Right::Read), follow::digest)
+        .add(follow::digest_operation(), demands::of_digest(), follow::digest)
         .schema("Follow", follow::follow_schema())
 }
 

@@ -12,7 +12,8 @@ use event::Error;
 use log::key::{EntityId, EntityKind, Scope};
 use serde::Deserialize;
 use serde_json::{Number, json};
-use web::{Problem, Whole, json_object};
+use utoipa::IntoParams;
+use web::{Problem, QueryParams, Whole, json_object, schema};
 
 use crate::{Catalog, Grant, Membership, Role, Service, json};
 
@@ -102,78 +103,64 @@ impl Service {
     }
 }
 
-/// Scope of a role: the entity that the path names first, or the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    Workspace,
-    Category,
-    Server,
+/// Scope of roles: a workspace or a category, or else the server.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScopeParams {
+    /// Roles on this workspace, by id or path; without it and `category`, on the server.
+    #[param(schema_with = schema::workspace, required = false, example = "credit/prod")]
+    workspace: Option<String>,
+    /// Roles on this category and all its workspaces, by id or name.
+    category: Option<String>,
 }
 
-impl Of {
-    /// All scopes.
-    pub(super) const ALL: [Self; 3] = [Self::Workspace, Self::Category, Self::Server];
-
-    /// Type of the entity, if it is one.
-    pub(super) fn kind(self) -> Option<EntityKind> {
-        match self {
-            Self::Workspace => Some(EntityKind::Workspace),
-            Self::Category => Some(EntityKind::Category),
-            Self::Server => None,
-        }
+impl ScopeParams {
+    async fn scope(&self, catalog: &Catalog) -> Result<Scope, Error> {
+        let (kind, text) = match (&self.workspace, &self.category) {
+            (None, None) => return Ok(Scope::Server),
+            (Some(workspace), None) => (EntityKind::Workspace, workspace),
+            (None, Some(category)) => (EntityKind::Category, category),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(
+                    "category: it takes the place of `workspace`, so give one of them",
+                ));
+            }
+        };
+        let at = catalog.resolve(kind, text).await?;
+        Scope::of(&at).ok_or_else(|| Error::invalid(format!("a {kind} gives no roles")))
     }
-
-    /// Resolves the scope, and returns the segments after its name in the path.
-    async fn scope(self, catalog: &Catalog, mut path: Vec<String>) -> Result<(Scope, Vec<String>), Problem> {
-        let Some(kind) = self.kind() else { return Ok((Scope::Server, path)) };
-        if path.is_empty() {
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "the path names nothing"));
-        }
-        let rest = path.split_off(1);
-        let at = catalog.resolve(kind, &path.concat()).await?;
-        let none = || Problem::new(StatusCode::BAD_REQUEST, format!("a {kind} gives no roles"));
-        Ok((Scope::of(&at).ok_or_else(none)?, rest))
-    }
-}
-
-/// All segments of a path that are parameters, with their names.
-pub(super) type All = Segments<Vec<(String, String)>>;
-
-fn values(path: All) -> Result<Vec<String>, Problem> {
-    Ok(segments(path)?.into_iter().map(|(_, value)| value).collect())
 }
 
 pub(super) async fn grant(
-    of: Of,
     State(service): State<Arc<Service>>,
-    path: All,
+    path: Segments<String>,
+    QueryParams(params): QueryParams<ScopeParams>,
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
     let role = Role::parse(&json_object::<NewRole>(&headers, body)?.role)?;
-    let (scope, principal) = of.scope(service.catalog(), values(path)?).await?;
-    let principal = service.principal(&principal.concat()).await?;
+    let scope = params.scope(service.catalog()).await?;
+    let principal = service.principal(&segments(path)?).await?;
     service.catalog().grant(&scope, &principal, role, service.clock().now()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn revoke(
-    of: Of,
     State(service): State<Arc<Service>>,
-    path: All,
+    path: Segments<String>,
+    QueryParams(params): QueryParams<ScopeParams>,
 ) -> Result<Response, Problem> {
-    let (scope, principal) = of.scope(service.catalog(), values(path)?).await?;
-    let principal = service.principal(&principal.concat()).await?;
+    let scope = params.scope(service.catalog()).await?;
+    let principal = service.principal(&segments(path)?).await?;
     service.catalog().revoke(&scope, &principal).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn grants(
-    of: Of,
     State(service): State<Arc<Service>>,
-    path: All,
+    QueryParams(params): QueryParams<ScopeParams>,
 ) -> Result<Response, Problem> {
-    let (scope, _) = of.scope(service.catalog(), values(path)?).await?;
+    let scope = params.scope(service.catalog()).await?;
     let grants = service.catalog().grants(&scope).await?;
     let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
     let grants = grants.iter().map(|one| json::grant(one, &names)).collect::<Vec<_>>();

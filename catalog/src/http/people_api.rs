@@ -11,7 +11,7 @@ use web::{
 
 use super::{
     api::JSON,
-    people::{MOST, Of},
+    people::{MOST, ScopeParams},
     schemas,
 };
 use crate::MAX_COUNTER_KEY_BYTES;
@@ -47,57 +47,35 @@ pub(super) fn members() -> Operation {
         .answers(StatusCode::OK, answer("Its members.", JSON, schema::object([("members", members.into())])))
 }
 
-/// Where the roles of a scope are, and what its operations are called.
-fn roles(of: Of, method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
-    let operation = match of {
-        Of::Workspace => method(format!("/v1/grants/{{workspace}}{rest}"), id).takes(in_path(
-            "workspace",
-            schema::workspace(),
-            "credit/prod",
-            "The workspace, by id or path.",
-        )),
-        Of::Category => {
-            method(format!("/v1/categories/{{category}}/grants{rest}"), &format!("{id}_category"))
-                .takes(in_path("category", schema::string().into(), "credit", "The category, by id or name."))
-        }
-        Of::Server => method(format!("/v1/server/grants{rest}"), &format!("{id}_server")),
-    };
-    operation.tag("people")
-}
-
-/// Where it is, in words.
-fn on(of: Of) -> &'static str {
-    match of {
-        Of::Workspace => "a workspace",
-        Of::Category => "a category and all its workspaces",
-        Of::Server => "the whole server",
-    }
-}
-
-fn role(of: Of, method: fn(String, &str) -> Operation, id: &str) -> Operation {
+fn role(method: fn(String, &str) -> Operation, id: &str) -> Operation {
     let principal = schema::string().pattern(Some("^(user|group|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
     let says = "Who: `user:`, `group:` or `system:` and an id or a name.";
-    roles(of, method, "/{principal}", id)
+    method("/v1/grants/{principal}".to_owned(), id)
+        .tag("people")
         .takes(in_path("principal", principal.into(), "user:ann", says))
+        .query::<ScopeParams>()
         .answers(StatusCode::NO_CONTENT, done("It is so."))
 }
 
-pub(super) fn grant(of: Of) -> Operation {
+pub(super) fn grant() -> Operation {
     let body = content(schema::object([("role", schemas::role())]), Some(json!({ "role": "admin" })));
-    role(of, Operation::put, "grant")
-        .summary(format!("Give a role on {}", on(of)))
+    role(Operation::put, "grant")
+        .summary("Give a role on a workspace, a category or the whole server")
         .description("In place of the one that was given before there. It counts within 5 seconds.")
         .body("The role.", [(JSON, body)])
 }
 
-pub(super) fn revoke(of: Of) -> Operation {
-    role(of, Operation::delete, "revoke").summary(format!("Take a role on {} away", on(of)))
+pub(super) fn revoke() -> Operation {
+    role(Operation::delete, "revoke")
+        .summary("Take a role on a workspace, a category or the whole server away")
 }
 
-pub(super) fn grants(of: Of) -> Operation {
+pub(super) fn grants() -> Operation {
     let grants = schema::array(schema::component("Grant"));
-    roles(of, Operation::get, "", "list_grants")
-        .summary(format!("List who has which role on {}", on(of)))
+    Operation::get("/v1/grants", "list_grants")
+        .tag("people")
+        .query::<ScopeParams>()
+        .summary("List who has which role on a workspace, a category or the whole server")
         .answers(StatusCode::OK, answer("The roles.", JSON, schema::object([("grants", grants.into())])))
 }
 

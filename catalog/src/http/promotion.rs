@@ -13,12 +13,12 @@ use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
-    InPath, Operation, Problem, Requester, Whole, answer, content, json_object,
+    InPath, Operation, Problem, QueryParams, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
-use super::{api::JSON, live::Asked, schemas::ranking_metrics};
+use super::{api::JSON, schemas::ranking_metrics};
 use crate::{
     Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_DELAY_DAYS, MAX_GATE_DAYS,
     MAX_GATE_ENVIRONMENTS, Model, PromotionGates, PromotionGatesBody, Release, Service,
@@ -129,9 +129,8 @@ pub fn gates_and_approvals(models: &[Model], releases: &[Release]) -> Value {
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    asked: Asked<OneModel>,
+    QueryParams(OneModel { model }): QueryParams<OneModel>,
 ) -> Result<Response, Problem> {
-    let OneModel { model } = super::live::asked(asked)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let mut page = service.catalog().page(workspace.id()).await?;
     if let Some(model) = &model {

@@ -7,7 +7,6 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
 };
-use event::Error;
 use serde_json::json;
 use web::{
     InPath, Operation, Problem, Whole, answer, content, json_object,
@@ -27,17 +26,10 @@ pub(super) fn operation() -> Operation {
     described(Operation::get(PATH, "quota"), "Tell how much may be appended to a workspace")
 }
 
-pub(super) fn set_operation() -> Operation {
-    let example = json!({ "rows_per_second": 100_000, "bytes_per_day": 10_000_000_000u64 });
-    described(Operation::put(PATH, "set_quota"), "Set how much may be appended to a workspace")
-        .description("All is set: a limit that is not given is removed. All ingest services together keep to a limit, and notice a change within 5 seconds.")
-        .body("The limits.", [(JSON, content(quota_schema(), Some(example)))])
-}
-
 pub(super) fn change_operation() -> Operation {
-    let example = json!({ "rows_per_day": 1_000_000 });
+    let example = json!({ "rows_per_second": 100_000, "bytes_per_day": 10_000_000_000u64 });
     described(Operation::patch(PATH, "change_quota"), "Change how much may be appended to a workspace")
-        .description("A limit that is given is set, one that is null is removed, and the rest stays. All ingest services notice a change within 5 seconds.")
+        .description("A limit that is given is set, one that is null is removed, and the rest stays. All ingest services together keep to a limit, and notice a change within 5 seconds.")
         .body("The limits to change.", [(JSON, content(quota_schema(), Some(example)))])
 }
 
@@ -60,35 +52,12 @@ pub fn quota_schema() -> RefOr<Schema> {
     fields().fold(schema::closed(), |new, (name, schema)| new.property(name, schema)).into()
 }
 
-async fn changed(
-    service: &Service,
-    workspace: &str,
-    change: impl Fn(&mut Quota) -> Result<(), Error>,
-) -> Result<Json<Quota>, Problem> {
-    let workspace = service.catalog().workspace(workspace).await?;
-    Ok(Json(service.catalog().change_quota(workspace.id(), change).await?))
-}
-
 pub(super) async fn show(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
 ) -> Result<Json<Quota>, Problem> {
     let workspace = service.catalog().workspace(&workspace).await?;
     Ok(Json(service.catalog().quota(workspace.id()).await?))
-}
-
-pub(super) async fn set(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    headers: HeaderMap,
-    new: Whole,
-) -> Result<Json<Quota>, Problem> {
-    let wanted = Quota::try_from(json_object::<LimitValues>(&headers, new)?)?;
-    changed(&service, &workspace, |quota| {
-        *quota = wanted;
-        Ok(())
-    })
-    .await
 }
 
 pub(super) async fn change(
@@ -98,5 +67,6 @@ pub(super) async fn change(
     new: Whole,
 ) -> Result<Json<Quota>, Problem> {
     let wanted = json_object::<LimitValues>(&headers, new)?;
-    changed(&service, &workspace, |quota| quota.change(&wanted)).await
+    let workspace = service.catalog().workspace(&workspace).await?;
+    Ok(Json(service.catalog().change_quota(workspace.id(), |quota| quota.change(&wanted)).await?))
 }

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    About, Operation, Place, Problem, RequiredPermission, Routes, Whole, answer, content, in_path,
-    json_object,
+    About, Operation, Place, Problem, QueryParams, RequiredPermission, Routes, Whole, answer, content,
+    in_path, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -24,10 +24,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api::JSON,
-    live::{Asked, asked},
-};
+use super::api::JSON;
 use crate::{
     MAX_PAGE, MAX_POINTS, MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRunBody, RunChangeBody, RunQuery,
     RunStatus, Service,
@@ -294,8 +291,10 @@ async fn create(
     Ok((StatusCode::CREATED, Json(run.to_json())).into_response())
 }
 
-async fn list(State(service): State<Arc<Service>>, words: Asked<ListParams>) -> Result<Response, Problem> {
-    let words = asked(words)?;
+async fn list(
+    State(service): State<Arc<Service>>,
+    QueryParams(words): QueryParams<ListParams>,
+) -> Result<Response, Problem> {
     let newest_first = match words.order.as_deref() {
         None | Some("newest") => true,
         Some("oldest") => false,
@@ -347,9 +346,8 @@ async fn change(
 async fn history(
     State(service): State<Arc<Service>>,
     Path((workspace, run, metric)): Path<(String, String, String)>,
-    words: Asked<HistoryParams>,
+    QueryParams(words): QueryParams<HistoryParams>,
 ) -> Result<Response, Problem> {
-    let words = asked(words)?;
     let workspace = service.catalog().workspace(&workspace).await?;
     let run = service.catalog().run_named(workspace.id(), &run).await?;
     let page = (words.limit.unwrap_or(POINTS), words.cursor.as_deref());
@@ -359,9 +357,9 @@ async fn history(
 
 async fn experiments(
     State(service): State<Arc<Service>>,
-    words: Asked<ExperimentParams>,
+    QueryParams(words): QueryParams<ExperimentParams>,
 ) -> Result<Response, Problem> {
-    let workspace = service.catalog().workspace(&asked(words)?.of).await?;
+    let workspace = service.catalog().workspace(&words.of).await?;
     let all = service.catalog().experiments(workspace.id()).await?;
     let all: Vec<Value> = all.iter().map(crate::Experiment::to_json).collect();
     Ok(Json(json!({ "experiments": all })).into_response())

@@ -55,9 +55,6 @@ struct NewAlert {
 
 const PATH: &str = "/v1/workspaces/{category}/{name}/settings";
 
-const RULES: &str = "The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only \
-    one of the workspace.";
-
 pub(super) fn operation() -> Operation {
     Operation::get(PATH, "settings")
         .tag("catalog")
@@ -65,27 +62,15 @@ pub(super) fn operation() -> Operation {
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
 }
 
-pub(super) fn set_operation() -> Operation {
-    let example = json!({ "primary_metric": "auc", "accept_unknown_releases": false });
-    Operation::put(PATH, "set_settings")
-        .summary("Set the primary metric of a workspace, and whether unknown releases are taken")
-        .description(format!("All is set: what is not given is as if it had never been. {RULES}"))
-        .body("The settings.", [(JSON, content(closed(), Some(example)))])
-        .tag("catalog")
-        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
-}
-
 pub(super) fn change_operation() -> Operation {
+    let new = fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema));
+    let example = json!({ "primary_metric": "auc", "leaderboard_days": 14 });
     Operation::patch(PATH, "change_settings")
         .summary("Change settings of a workspace")
-        .description(format!("What is given is set, what is null is taken away, and the rest stays. {RULES}"))
-        .body("The settings to change.", [(JSON, content(closed(), Some(json!({ "leaderboard_days": 14 }))))])
+        .description("What is given is set, what is null is taken away, and the rest stays. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
+        .body("The settings to change.", [(JSON, content(new, Some(example)))])
         .tag("catalog")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
-}
-
-fn closed() -> ObjectBuilder {
-    fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema))
 }
 
 pub(super) fn alert_operation() -> Operation {
@@ -176,39 +161,16 @@ pub(super) async fn show(
     Ok(Json(body(&settings)).into_response())
 }
 
-pub(super) async fn set(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    headers: HeaderMap,
-    new: Whole,
-) -> Result<Response, Problem> {
-    let new: SettingsBody = json_object(&headers, new)?;
-    let all = SettingsBody {
-        primary_metric: Some(new.primary_metric.flatten()),
-        direction: new.direction,
-        accept_unknown_releases: Some(new.accept_unknown_releases.unwrap_or_default()),
-        model_of_unknown: Some(new.model_of_unknown.flatten()),
-        leaderboard_days: Some(new.leaderboard_days.flatten()),
-        leaderboard_min_n: Some(new.leaderboard_min_n.flatten()),
-        leaderboard_delay: Some(new.leaderboard_delay.flatten()),
-    };
-    apply(&service, &workspace, &all).await
-}
-
 pub(super) async fn change(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
-    apply(&service, &workspace, &json_object(&headers, new)?).await
-}
-
-/// Sets what is given, in one write with the check that nobody else wrote meanwhile.
-async fn apply(service: &Service, workspace: &str, new: &SettingsBody) -> Result<Response, Problem> {
+    let new: SettingsBody = json_object(&headers, new)?;
     let metric = new.primary_metric.as_ref().and_then(Option::as_deref);
     let primary = PrimaryMetric::parse(metric, new.direction.as_deref())?;
-    let workspace = service.catalog().workspace(workspace).await?;
+    let workspace = service.catalog().workspace(&workspace).await?;
     let change = |settings: &mut Settings| {
         if new.primary_metric.is_some() {
             settings.primary_metric.clone_from(&primary);

@@ -57,7 +57,7 @@ fn parameter<'a>(name: &str, example: &'a str) -> &'a str {
         "workspace" => "credit%2Fprod",
         "model" | "configuration" | "snapshot" | "entity" => "credit%2Fprod%2Frisk",
         "release" => "credit%2Fprod%2Frisk@v1",
-        "type" => "model",
+        "type" if example != "predictions" => "model",
         "principal" => "user:ann",
         "user" => "ann",
         _ => example,

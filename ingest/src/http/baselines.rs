@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -14,7 +14,7 @@ use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, QueryParams, Whole, answer, content, json_object,
     openapi::{RefOr, Required, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -36,8 +36,6 @@ pub(super) struct One {
     release: String,
     name: String,
 }
-
-pub(super) type Asked = Result<Query<One>, QueryRejection>;
 
 fn answered() -> RefOr<Schema> {
     schema::object([("release", schema::name().into()), ("baselines", baselines_schema())]).into()
@@ -100,9 +98,8 @@ pub(super) async fn set(
 pub(super) async fn delete(
     State(ingest): State<Arc<Ingest>>,
     InPath(workspace): InPath,
-    asked: Asked,
+    QueryParams(of): QueryParams<One>,
 ) -> Result<Response, Problem> {
-    let Query(of) = asked.map_err(|why| Problem::new(StatusCode::BAD_REQUEST, why.body_text()))?;
     let at = at(&ingest, &workspace, &of.release).await?;
     let baselines = ingest.catalog().set_baseline(&at, &of.name, None, ingest.clock().now()).await?;
     Ok(Json(baselines_json(&of.release, &baselines)).into_response())

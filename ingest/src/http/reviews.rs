@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::{Extensions, HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,7 @@ use event::{Error, Kind, Right};
 use log::{audit::current, key::ReviewItemId};
 use serde::Deserialize;
 use serde_json::json;
-use web::{InPath, Problem, RequiredPermission, Routes, Whole, json_object};
+use web::{InPath, Problem, QueryParams, RequiredPermission, Routes, Whole, json_object};
 
 use super::charge;
 use crate::{quota::Amounts, service::Ingest};
@@ -78,9 +78,8 @@ struct One {
 async fn delete(
     State(ingest): State<Arc<Ingest>>,
     InPath(workspace): InPath,
-    one: Result<Query<One>, QueryRejection>,
+    QueryParams(one): QueryParams<One>,
 ) -> Result<Response, Problem> {
-    let Query(one) = one.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
     ingest.catalog().delete_review(workspace.id(), &one.review).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

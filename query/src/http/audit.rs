@@ -8,17 +8,17 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Result, Right};
+use event::{Id, Result, Right};
 use log::key::{AuditLog, EntityKind, parse_id};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, RequestContext, Requester, RequiredPermission, Routes,
+    About, Operation, Place, Problem, QueryParams, RequestContext, Requester, RequiredPermission, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
 
-use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day, said};
+use super::{api, body::HeldBody, content_type, parameters::says_first_day, said};
 use crate::{
     Query,
     audit::{AuditParams, AuditRequest, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
@@ -32,24 +32,23 @@ const MAIN: [&str; 7] = ["at", "principal", "action", "object", "name", "day", "
 /// What the document calls a row.
 const ROW: &str = "Row.audit";
 
-/// The routes of the audit logs of workspaces and of that of the server.
+/// The route of the audit logs of workspaces and of that of the server.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let operation = Operation::get("/v1/workspaces/{category}/{name}/audit", "audit");
-    let operation = described(operation, "Show who changed what in a workspace");
-    let routes = routes.add(operation, RequiredPermission::workspace(Right::Maintain), of_workspace);
-    let operation = Operation::get("/v1/server/audit", "server_audit");
-    let operation = described(operation, "Show who changed what belongs to no workspace");
-    let routes = routes.add(operation, RequiredPermission::server(Right::Admin), of_server);
-    routes.schema(ROW, api::row_of(columns()))
+    let workspace = About::Entity("workspace", Place::Query("workspace"));
+    let demand = RequiredPermission::of(Right::Maintain, workspace)
+        .and(Right::Admin, About::ServerUnless(&["workspace"]));
+    routes.add(operation(), demand, answer).schema(ROW, api::row_of(columns()))
 }
 
-fn described(operation: Operation, summary: &str) -> Operation {
+fn operation() -> Operation {
     let text = || schema::string().min_length(Some(1));
     let place = schema::string().pattern(Some("^-?[0-9]+-[A-Za-z0-9.-]+$"));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let says_from = says_first_day();
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
+    let says_workspace =
+        "Changes of this workspace, by id or path; without it, of what belongs to no workspace.";
     let parameters: [(&str, RefOr<Schema>, &str); 8] = [
         ("principal", text().into(), "Only what this principal did, such as `user:ann`."),
         ("action", text().into(), "Only this action, such as `token.create`, or all of `token`."),
@@ -60,10 +59,16 @@ fn described(operation: Operation, summary: &str) -> Operation {
         ("order", orders.into(), "Whether the oldest come first, or the newest."),
         ("format", formats.into(), "The format of the answer."),
     ];
-    let operation = operation.tag("access").summary(summary).description(
-        "In the order of time or against it, page by page: the header `Almanac-Next` says where the next page begins, and is \
-         missing on the last one.",
-    );
+    let operation = Operation::get("/v1/audit", "audit")
+        .tag("access")
+        .summary("Show who changed what")
+        .description(
+            "Page by page, by time: the header `Almanac-Next` says where the next page begins, and is missing on the last one.",
+        )
+        .takes(
+            parameter(ParameterIn::Query, "workspace", schema::workspace(), says_workspace)
+                .example(Some(json!("credit/prod"))),
+        );
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
@@ -75,6 +80,7 @@ fn described(operation: Operation, summary: &str) -> Operation {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
+    workspace: Option<String>,
     principal: Option<String>,
     action: Option<String>,
     from: Option<String>,
@@ -85,38 +91,35 @@ struct Parameters {
     format: Option<String>,
 }
 
-async fn of_workspace(
+async fn answer(
     State(query): State<Arc<Query>>,
     requester: Requester,
-    InPath(workspace): InPath,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = async {
-        let asked = asked(parameters)?;
+        let QueryParams(asked) = parameters?;
         let request = asked.request(&query)?;
         let request = if requester.is_of_some_kinds { request.without_events() } else { request };
-        let id = match query.catalog().workspace(&workspace).await {
-            Ok(workspace) => workspace.id().clone(),
-            // A deleted workspace keeps its audit log, by its id.
-            Err(missing) => match parse_id(&workspace) {
-                Some((None | Some(EntityKind::Workspace), id)) if query.has_audit_log(&id).await? => id,
-                _ => return Err(missing.into()),
-            },
-        };
-        context.workspace = Some(id.clone());
-        page(&query, &AuditLog::Workspace(id), &asked, &request).await
+        if let Some(workspace) = &asked.workspace {
+            context.workspace = Some(of_workspace(&query, workspace).await?);
+        }
+        let audit_log = context.workspace.clone().map_or(AuditLog::Server, AuditLog::Workspace);
+        page(&query, &audit_log, &asked, &request).await
     };
     let answer = answer.await;
     context.with(answer)
 }
 
-async fn of_server(State(query): State<Arc<Query>>, parameters: Asked<Parameters>) -> Response {
-    let answer = async {
-        let asked = asked(parameters)?;
-        page(&query, &AuditLog::Server, &asked, &asked.request(&query)?).await
-    };
-    RequestContext::kind(NAME).with(answer.await)
+/// The id of a workspace. A deleted one keeps its audit log, by its id.
+async fn of_workspace(query: &Query, workspace: &str) -> Result<Id> {
+    match query.catalog().workspace(workspace).await {
+        Ok(workspace) => Ok(workspace.id().clone()),
+        Err(missing) => match parse_id(workspace) {
+            Some((None | Some(EntityKind::Workspace), id)) if query.has_audit_log(&id).await? => Ok(id),
+            _ => Err(missing),
+        },
+    }
 }
 
 impl Parameters {

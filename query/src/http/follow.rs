@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::State,
+    extract::{Path, State, rejection::PathRejection},
     http::{HeaderName, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use event::{Error, Kind, Right};
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes,
+    Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes, in_path, named_in,
     openapi::{
         Header, RefOr, Schema,
-        path::{ParameterBuilder, ParameterIn},
+        path::{ParameterBuilder, ParameterIn, ParameterStyle},
     },
     parameter, schema,
 };
 
-use super::{Asked, Parameters, api, asked, body::HeldBody, content_type, parameters, said};
+use super::{Parameters, api, body::HeldBody, content_type, parameters, said};
 use crate::{
     Query,
     follow::{DEFAULT_ROWS, Follow, FollowParams, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
@@ -36,28 +36,31 @@ const OF_QUERIES: [&str; 6] = ["release", "columns", "where", "tag", "key", "sam
 /// Its own parameters.
 const OWN: [&str; 6] = ["from", "after", "consumer", "wait", "limit", "format"];
 
-/// The routes by which each kind of events is followed.
+/// The route by which events of a type are followed.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    Kind::ALL.into_iter().fold(routes, |routes, kind| {
-        let demand = RequiredPermission::workspace(Right::Read).of_kinds(&[kind]).waiting();
-        routes.add(operation(kind), demand, move |method, query, InPath(workspace), parameters| {
-            answer(kind, method, query, workspace, parameters)
-        })
-    })
+    let demand = RequiredPermission::workspace(Right::Read).of_kind_in_path("type").waiting();
+    routes.add(operation(), demand, answer)
 }
 
-fn operation(kind: Kind) -> Operation {
-    let name = kind.name();
-    let what = Dataset::Events(kind);
-    let path = format!("/v1/workspaces/{{category}}/{{name}}/events/{name}");
-    let operation = Operation::get(path, &format!("{NAME}_{name}"))
+fn operation() -> Operation {
+    let types = schema::one_of(Kind::ALL.map(Kind::name)).into();
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/events/{type}", "follow_events")
         .tag("query")
-        .summary(format!("Follow {name}: what is stored, then what comes"))
+        .summary("Follow the events of a type: what is stored, then what comes")
         .description(
             "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Read-Version` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
-        );
-    let of_queries = parameters::parameters(what).map(ParameterBuilder::build);
-    let of_queries = of_queries.filter(|parameter| OF_QUERIES.contains(&&*parameter.name));
+        )
+        .takes(in_path("type", types, Kind::Predictions.name(), "The type of the events."));
+    let of_queries = parameters::parameters(Dataset::Events(Kind::Predictions)).map(ParameterBuilder::build);
+    let of_queries =
+        of_queries.filter(|parameter| OF_QUERIES.contains(&&*parameter.name) && parameter.name != "columns");
+    let columns = parameter(
+        ParameterIn::Query,
+        "columns",
+        schema::array(schema::string().min_length(Some(1))).min_items(Some(1)).unique_items(true),
+        "Only these columns, in this order, with commas between.",
+    );
+    let columns = columns.style(Some(ParameterStyle::Form)).explode(Some(false));
     let from = parameter(
         ParameterIn::Query,
         "from",
@@ -65,7 +68,7 @@ fn operation(kind: Kind) -> Operation {
         "Only days from this one on; all days by default, or those of the read version.",
     );
     let operation = operation.takes(from.example(Some(json!("2026-06-01"))));
-    let operation = of_queries.fold(operation, |operation, parameter| operation.takes(parameter));
+    let operation = of_queries.fold(operation.takes(columns), Operation::takes);
     let read_version = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
     let wait = schema::integer(0..=MAX_WAIT_SECONDS as usize).default(Some(json!(0)));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
@@ -101,7 +104,8 @@ fn operation(kind: Kind) -> Operation {
         header.description = Some(says.to_owned());
         header
     };
-    let rows = api::rows_in(&schema::component(&api::row_name(what)))
+    let row = Kind::ALL.map(|kind| schema::component(&api::row_name(Dataset::Events(kind))));
+    let rows = api::rows_in(&schema::any_of(row))
         .header(said::READ_VERSION.as_str(), header("Up to where everything has been answered."))
         .header(BEHIND.as_str(), header("How many segments come behind it, as far as is known."))
         .header(said::WARNING.as_str(), header("What will not come any more. There may be several."));
@@ -109,23 +113,30 @@ fn operation(kind: Kind) -> Operation {
 }
 
 async fn answer(
-    kind: Kind,
     method: Method,
     State(query): State<Arc<Query>>,
-    workspace: String,
-    parameters: Asked<Vec<(String, String)>>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+    parameters: Result<QueryParams<Vec<(String, String)>>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
-    let answer = read(kind, method, &query, &workspace, parameters, &mut context).await;
+    let answer = async {
+        let Path((category, name, kind)) =
+            path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+        let unknown = || Problem::new(StatusCode::NOT_FOUND, format!("`{kind}` is no type of events"));
+        let kind = Kind::from_name(&kind).ok_or_else(unknown)?;
+        let QueryParams(parameters) = parameters?;
+        read(kind, &method, &query, &named_in(&[&category, &name]), parameters, &mut context).await
+    };
+    let answer = answer.await;
     context.with(answer)
 }
 
 async fn read(
     kind: Kind,
-    method: Method,
+    method: &Method,
     query: &Query,
     workspace: &str,
-    parameters: Asked<Vec<(String, String)>>,
+    parameters: Vec<(String, String)>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
     let what = Dataset::Events(kind);
@@ -133,7 +144,7 @@ async fn read(
         let is_own = OWN.contains(&name) || OF_QUERIES.contains(&name) && what.takes(name);
         if is_own { Ok(()) } else { Err(Error::invalid(format!("{name}: following does not take it"))) }
     };
-    let parameters = Parameters::of(takes, asked(parameters)?)?;
+    let parameters = Parameters::of(takes, parameters)?;
     let format = Format::parse(parameters.get("format").unwrap_or(Format::Ndjson.name()))?;
     let words = FollowParams {
         words: parameters.words(|name| OF_QUERIES.contains(&name), query.now())?,
@@ -153,7 +164,7 @@ async fn read(
         follow = query.of_consumer(workspace.id(), name, follow).await?;
     }
     let content_type = [(header::CONTENT_TYPE, content_type(format))];
-    if method == Method::HEAD {
+    if *method == Method::HEAD {
         query.check_follow(workspace.id(), &follow).await?;
         return Ok((content_type, Body::from_stream(futures::stream::empty::<Result<Vec<u8>, Error>>()))
             .into_response());

@@ -12,12 +12,12 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes, answer,
+    InPath, Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
-use super::{Asked, asked, body::HeldBody};
+use super::body::HeldBody;
 use crate::{
     HistoryParams, PastStanding, Query,
     unmatched::{HISTORY_DAYS, MAX_HISTORY},
@@ -93,7 +93,7 @@ struct Parameters {
 async fn history(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(crate::unmatched::NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
@@ -103,10 +103,10 @@ async fn history(
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked = asked(parameters)?;
+    let QueryParams(asked) = parameters?;
     let words = HistoryParams { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());

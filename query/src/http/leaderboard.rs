@@ -14,12 +14,11 @@ use fold::{AnyMetric, Metric, metric::Direction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Operation, Problem, answer,
+    InPath, Operation, Problem, QueryParams, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
-use super::{Asked, asked};
 use crate::{LeaderboardParams, Place, Query};
 
 const JSON: &str = "application/json";
@@ -135,9 +134,8 @@ pub(super) fn operation() -> Operation {
 pub(super) async fn leaderboard(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    words: Asked<Params>,
+    QueryParams(words): QueryParams<Params>,
 ) -> Result<Response, Problem> {
-    let words = asked(words)?;
     let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;
     let limit = words.limit.unwrap_or(PLACES);
     let window = words.window()?;

@@ -12,12 +12,12 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes,
+    InPath, Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
 
-use super::{Asked, api, asked, body::HeldBody, content_type, parameters::says_first_day};
+use super::{api, body::HeldBody, content_type, parameters::says_first_day};
 use crate::{
     Query,
     lineage::{LineageParams, LineageRequest, NAME, columns},
@@ -80,7 +80,7 @@ struct Parameters {
 async fn answer(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
@@ -90,10 +90,10 @@ async fn answer(
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked = asked(parameters)?;
+    let QueryParams(asked) = parameters?;
     let words = LineageParams {
         source: asked.source.as_deref(),
         release: asked.release.as_deref(),

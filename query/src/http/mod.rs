@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{self, DefaultBodyLimit, State, rejection::QueryRejection},
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use event::{Error, Kind, Right, Timestamp};
 use log::after::After;
-use web::{InPath, Problem, RequestContext, RequiredPermission, Routes};
+use web::{InPath, Problem, QueryParams, RequestContext, RequiredPermission, Routes};
 
 mod accept;
 mod api;
@@ -104,11 +104,12 @@ async fn answer(
     request: (Method, HeaderMap),
     State(query): State<Arc<Query>>,
     workspace: String,
-    parameters: Asked<Vec<(String, String)>>,
+    parameters: Result<QueryParams<Vec<(String, String)>>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(what.name());
     let answer = async {
-        let parameters = Parameters::of(|name| what.check_takes(name), asked(parameters)?)?;
+        let QueryParams(parameters) = parameters?;
+        let parameters = Parameters::of(|name| what.check_takes(name), parameters)?;
         read_or_explain((what, request), &query, &workspace, &parameters, &mut context).await
     };
     let answer = answer.await;
@@ -220,16 +221,4 @@ fn media_type(format: Format) -> &'static str {
         Format::Ipc => "application/vnd.apache.arrow.file",
         Format::IpcStream | Format::IpcStreamLz4 => "application/vnd.apache.arrow.stream",
     }
-}
-
-/// The words of the query string of a request, or why they cannot be read.
-type Asked<T> = Result<extract::Query<T>, QueryRejection>;
-
-/// Returns the words of a query string.
-///
-/// # Errors
-/// `400`, with what is wrong with them.
-fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
-    let asked = asked.map(|extract::Query(asked)| asked);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

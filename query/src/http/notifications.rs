@@ -21,11 +21,10 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 use web::{
-    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes, answer,
+    InPath, Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes, answer,
     openapi::path::ParameterIn, parameter, schema,
 };
 
-use super::{Asked, asked};
 use crate::Query;
 
 /// What it is called in paths and metrics.
@@ -77,7 +76,7 @@ async fn tell(
     method: Method,
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let told = begin(&method, query, &workspace, parameters, &mut context).await;
@@ -88,10 +87,10 @@ async fn begin(
     method: &Method,
     query: Arc<Query>,
     workspace: &str,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let parameters = asked(parameters)?;
+    let QueryParams(parameters) = parameters?;
     let seconds = parameters.seconds.unwrap_or(SECONDS);
     if !(1..=SECONDS).contains(&seconds) {
         let detail = format!("seconds: from 1 to {SECONDS}, not {seconds}");

@@ -19,9 +19,9 @@ use event::{Day, Kind, Right, Window};
 use log::audit::current;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use web::{InPath, Problem, RequiredPermission, Routes, Whole, json_object};
+use web::{InPath, Problem, QueryParams, RequiredPermission, Routes, Whole, json_object};
 
-use super::{Asked, asked, said};
+use super::said;
 use crate::Query;
 
 /// How many days of answers are shown, unless it is said.
@@ -100,9 +100,8 @@ struct OfArena {
 async fn rank(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    one: Asked<OfArena>,
+    QueryParams(one): QueryParams<OfArena>,
 ) -> Result<Response, Problem> {
-    let one = asked(one)?;
     let workspace = query.catalog().workspace(&workspace).await?;
     let ranking = query.rank_arena(workspace.id(), &one.review, one.as_of.as_deref()).await?;
     Ok((said::warnings(&ranking.warnings), Json(ranking.to_json())).into_response())
@@ -131,11 +130,11 @@ struct Days {
 async fn list(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    one: Asked<One>,
+    QueryParams(one): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let catalog = query.catalog();
     let workspace = catalog.workspace(&workspace).await?;
-    let reviews: Vec<Value> = match asked(one)?.review {
+    let reviews: Vec<Value> = match one.review {
         Some(name) => {
             let review = catalog.review(workspace.id(), &name).await?;
             let progress = catalog.review_progress(workspace.id(), &review).await?;
@@ -152,11 +151,11 @@ async fn list(
 async fn items(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    one: Asked<OneReview>,
+    QueryParams(one): QueryParams<OneReview>,
 ) -> Result<Response, Problem> {
     let catalog = query.catalog();
     let workspace = catalog.workspace(&workspace).await?;
-    let review = catalog.review(workspace.id(), &asked(one)?.review).await?;
+    let review = catalog.review(workspace.id(), &one.review).await?;
     let items = catalog.review_items(workspace.id(), &review.id).await?;
     let row = |item| {
         let mut row = given_json(item);
@@ -169,9 +168,8 @@ async fn items(
 async fn given(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    days: Asked<Days>,
+    QueryParams(days): QueryParams<Days>,
 ) -> Result<Response, Problem> {
-    let days = asked(days)?;
     let to = days.to.unwrap_or_else(|| query.now().day());
     let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
     let window = Window::new(days.from.unwrap_or(first), to)?;

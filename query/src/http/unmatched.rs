@@ -13,12 +13,11 @@ use fold::latest::MAX_JUDGED;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
-    InPath, Operation, Problem, RequestContext, RequiredPermission, Routes, answer,
+    InPath, Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes, answer,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
 
-use super::{Asked, asked};
 use crate::{
     Query, UnmatchedOutcome, UnmatchedParams, UnmatchedRequest, UnmatchedState,
     unmatched::{DAYS, DEFAULT_ROWS, MAX_ROWS, NAME, PLACE_PATTERN},
@@ -130,7 +129,7 @@ struct Parameters {
 async fn page(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
@@ -140,10 +139,10 @@ async fn page(
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked<Parameters>,
+    parameters: Result<QueryParams<Parameters>, Problem>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked = asked(parameters)?;
+    let QueryParams(asked) = parameters?;
     let words = UnmatchedParams {
         key: asked.key.as_deref(),
         state: asked.state.as_deref(),

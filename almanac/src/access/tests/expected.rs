@@ -25,7 +25,7 @@ pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<Statu
     match (need.about, target) {
         // The body of the test gives no other name.
         (About::Caller | About::Visible | About::Renamed(..), _) => None,
-        (About::Server, _) => verdict(true, on_server && has(need.right)),
+        (About::Server | About::ServerUnless(_), _) => verdict(true, on_server && has(need.right)),
         // A category that is not there can be made by a caller with that right on the server.
         (About::CategoryOf(_) | About::Own(..), Target::Nothing) => {
             verdict(false, on_server && has(need.right))

@@ -255,7 +255,7 @@ async fn token_without_a_kind_cannot_read_alert_texts(house: House) {
                 "{path} by {name}: {said}"
             );
         }
-        let (status, _, said) = house.send(&[bearer], "GET", "/v1/users/ann/digest").await;
+        let (status, _, said) = house.send(&[bearer], "GET", "/v1/digest?user=ann").await;
         assert_eq!(status != StatusCode::FORBIDDEN, may_read, "the digest by {name}: {said}");
     }
 }
@@ -272,7 +272,7 @@ async fn token_without_a_kind_cannot_read_retracted_keys(house: House) {
     assert_eq!(status, StatusCode::CREATED, "{said}");
     for (name, limits, may_read) in of_all_kinds_and_of_some() {
         let bearer = bearer_of(&house.token(name, limits).await);
-        let path = format!("/v1/workspaces/credit/prod/audit?action=retract&from={day}");
+        let path = format!("/v1/audit?workspace=credit/prod&action=retract&from={day}");
         let (status, _, said) = house.send(&[bearer], "GET", &path).await;
         assert_eq!(status, StatusCode::OK, "{said}");
         assert!(said.contains("retract.outcomes"), "{said}");

@@ -226,9 +226,9 @@ async fn an_issuer_makes_administrators_where_that_is_set(house: House) {
     let bearer = house.signers[1].sign(&house.claims("ann@example.com"));
     let service = house.service(house.settings());
     assert_eq!(get_of(&service, "/v1/workspaces/credit/prod", &bearer).await.0, StatusCode::OK);
-    assert_eq!(get_of(&service, "/v1/server/audit", &bearer).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(get_of(&service, "/v1/audit", &bearer).await.0, StatusCode::FORBIDDEN);
     let service = house.service(OidcSettings { admins: true, ..house.settings() });
-    assert_eq!(get_of(&service, "/v1/server/audit", &bearer).await.0, StatusCode::OK);
+    assert_eq!(get_of(&service, "/v1/audit", &bearer).await.0, StatusCode::OK);
     house.stop.send_replace(true);
 }
 

@@ -349,7 +349,7 @@ async fn users_list_and_end_only_their_own_sessions(house: House) {
         let (status, ..) = house.send((method, "/v1/sessions/user:ann"), &[("Cookie", &other), OWN]).await;
         assert_eq!(status, StatusCode::NOT_FOUND);
     }
-    let end = |id: &str| format!("/v1/sessions/user:ann/{id}");
+    let end = |id: &str| format!("/v1/sessions/user:ann?session={id}");
     let second = &*end(&ids[1]);
     assert_eq!(house.send(("DELETE", second), &[own, OWN]).await.0, StatusCode::NO_CONTENT);
     assert_eq!(house.send(("DELETE", second), &[own, OWN]).await.0, StatusCode::NOT_FOUND);
