@@ -1,9 +1,6 @@
 //! The OpenAPI document, put together from what the routes say of themselves, and served beside them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 use axum::{
     body::Bytes,
@@ -13,10 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use web::{
     Operation, PROBLEM, RequiredPermission, Routes, answer,
-    openapi::{
-        Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Tag, Type,
-        path::PathsMap,
-    },
+    openapi::{Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Tag, Type, path::PathsMap},
     problem_response, problem_schemas, schema,
 };
 
@@ -30,10 +24,8 @@ const JSON: &str = "application/json";
 /// Introduction of the document: rules of all operations.
 const INTRODUCTION: &str = "A workspace is named by its category and its name, as in `/v1/workspaces/credit/prod/live`, or by its id \
     with `-` in the place of the category, as in `/v1/workspaces/-/w_2NBs0sLBnJxEcoDLgVnQdJkhEgV/live`.\n\n\
-    Where callers must say who they are, an operation needs the rights that it names.";
-
-/// What operations answered to their examples, by their ids and by media type; a test calls them all and writes it again.
-const ANSWERS: &str = include_str!("openapi_answers.json");
+    Where callers must say who they are, an operation needs the rights that it names. `HEAD` in the place of `GET` checks the parameters of a \
+    query, its workspace and its release, and reads no events.";
 
 /// The groups of operations, and what is in them.
 const TAGS: [(&str, &str); 6] = [
@@ -93,29 +85,18 @@ fn text(mut document: OpenApi) -> serde_json::Result<Vec<u8>> {
     if let Value::Object(rest) = &mut rest {
         rest.remove("paths");
     }
+    paths.values_mut().for_each(without_defaults);
     shared::share(paths.values_mut(), &mut rest["components"]);
     serde_json::to_vec(&Written { rest, paths })
 }
 
-/// The paths, each answer with its example.
-fn with_answers(mut paths: Paths) -> Paths {
-    let answers: BTreeMap<String, BTreeMap<String, Value>> =
-        serde_json::from_str(ANSWERS).unwrap_or_default();
-    for item in paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
-            let id = operation.operation_id.as_deref().unwrap_or_default();
-            let Some(answer) = answers.get(id) else { continue };
-            let good = operation.responses.responses.iter_mut().filter(|(status, _)| status.starts_with('2'));
-            for (_, response) in good {
-                let RefOr::T(response) = response else { continue };
-                for (media, content) in &mut response.content {
-                    content.example = answer.get(media).cloned();
-                }
-            }
-        }
+/// Leaves out of the parameters of a path what holds without being said.
+fn without_defaults(path: &mut Value) {
+    let operations = path.as_object_mut().into_iter().flatten().map(|(_, operation)| operation);
+    let parameters = operations.filter_map(|operation| operation.get_mut("parameters")?.as_array_mut());
+    for parameter in parameters.flatten().filter_map(Value::as_object_mut) {
+        parameter.retain(|name, value| !(name == "required" && value == false || name == "style"));
     }
-    paths
 }
 
 fn document(routes: &Routes) -> OpenApi {
@@ -133,7 +114,7 @@ fn document(routes: &Routes) -> OpenApi {
     });
     OpenApiBuilder::new()
         .info(info)
-        .paths(with_answers(routes.paths().clone()))
+        .paths(routes.paths().clone())
         .components(Some(components))
         .tags(Some(tags))
         .build()

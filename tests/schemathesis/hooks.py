@@ -297,6 +297,8 @@ def narrow_parameter(parameter):
         items.setdefault("enum", ["key", "score"])
         items["enum"] = [column for column in items["enum"] if column not in NOT_BY_RELEASE]
         parameter["schema"]["items"] = items
+    elif name == "fields":
+        parameter["schema"]["items"] = {"type": "string", "enum": ["id", "created_at", "attributes.team"]}
     elif name == "group-by":
         # Every breakdown has its own columns.
         parameter["schema"] = {"type": "string", "enum": ["release"]}

@@ -1,13 +1,11 @@
 //! `/openapi.json` is right: its examples work as it says, and the services have what it has.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
+use std::fmt::Write as _;
 
 use crate::support::{
     Answer, Place, Service,
     schema::{errors, resolve},
 };
-use event::Clock;
-use regex::Regex;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use web::openapi::path::PathsMap;
@@ -132,6 +130,7 @@ fn assert_described(document: &Value, operation: &Value, answer: &Answer, what: 
     let content = contents.find(|(name, _)| name.split(';').next() == Some(media));
     let (_, content) = content.unwrap_or_else(|| panic!("{what}: {media} is not described"));
     let value = match media {
+        _ if content.get("schema").is_none() => return,
         "application/x-ndjson" => crate::support::ndjson(answer.text()).into(),
         _ if media.ends_with("json") => answer.json(),
         _ if media.starts_with("text/") => answer.text().into(),
@@ -145,15 +144,7 @@ fn every_example_is_answered_as_the_document_says() {
     let place = Place::sqlite();
     let service = Service::start(&place);
     let (document, paths) = document(&service);
-    let mut told = BTreeMap::new();
-    let called = call_each(&service, &document, &paths, &mut |operation, answer| {
-        let id = operation["operationId"].as_str().unwrap();
-        if let Some((media, value)) = answered(answer).filter(|_| !told.contains_key(id)) {
-            told.insert(id.to_owned(), (media.to_owned(), shown(&value)));
-        }
-    });
-    insta::assert_snapshot!(called.join("\n"));
-    compare_answers(&document, &told);
+    insta::assert_snapshot!(call_all(&service, &document, &paths).join("\n"));
 
     // By its real id a workspace is the same.
     let page = service.get("/v1/workspaces/credit/prod");
@@ -189,92 +180,8 @@ fn make_arena(service: &Service) {
     }
 }
 
-/// The value of an answer, if it is JSON or rows of it, and its media type.
-fn answered(answer: &Answer) -> Option<(&str, Value)> {
-    let media = answer.content_type.split(';').next()?;
-    match media {
-        _ if answer.status == 204 => None,
-        "application/json" => Some((media, answer.json())),
-        "application/x-ndjson" => {
-            let mut rows = crate::support::ndjson(answer.text());
-            // Only a few of a hundred columns have values.
-            for row in &mut rows {
-                row.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-            }
-            Some((media, rows.into()))
-        }
-        _ => None,
-    }
-}
-
-/// A value as an example shows it: one of each list, and other ids, secrets and times than those of this run.
-fn shown(value: &Value) -> Value {
-    static CHANCE: LazyLock<[(Regex, &str); 3]> = LazyLock::new(|| {
-        let now = Clock::system().now().day();
-        [
-            (Regex::new(r"\b(([a-z]{1,2}_)?)[0-9A-Za-z]{27}\b").unwrap(), "${1}2NBs0sLBnJxEcoDLgVnQdJkhEgV"),
-            (
-                Regex::new(r"\b(al[a-z]_)[0-9A-Za-z]{28,}").unwrap(),
-                "${1}0f343b0931126a20f133d67c2b018a3b0f34",
-            ),
-            (Regex::new(&format!(r"{now}T[0-9:.]+Z")).unwrap(), "2026-12-01T09:00:00Z"),
-        ]
-    });
-    let text = |text: &str| {
-        let replace =
-            |text: String, (chance, by): &(Regex, &str)| chance.replace_all(&text, *by).into_owned();
-        CHANCE.iter().fold(text.to_owned(), replace)
-    };
-    match value {
-        Value::String(said) => text(said).into(),
-        Value::Array(all) => all.iter().take(1).map(shown).collect(),
-        Value::Object(all) => all.iter().map(|(name, value)| (text(name), shown(value))).collect(),
-        other => other.clone(),
-    }
-}
-
-/// Compares the examples of answers with what was told: each is good by its schema, and has the names that the answer has. With
-/// `INSTA_UPDATE=always` they are written.
-fn compare_answers(document: &Value, told: &BTreeMap<String, (String, Value)>) {
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        let all: Value =
-            told.iter().map(|(id, (media, value))| (id.clone(), json!({ media: value }))).collect();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../almanac/src/openapi_answers.json");
-        std::fs::write(path, format!("{all:#}\n")).unwrap();
-        return;
-    }
-    let names = |value: &Value| value.as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
-    let mut compared = 0;
-    for operation in
-        document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values())
-    {
-        let id = operation["operationId"].as_str().unwrap();
-        let Some((media, value)) = told.get(id) else { continue };
-        let responses = operation["responses"].as_object().unwrap().iter();
-        let good = responses.filter(|(status, _)| status.starts_with('2'));
-        for content in good.filter_map(|(_, response)| response["content"].get(media)) {
-            let example =
-                content.get("example").unwrap_or_else(|| panic!("{id} has no example of its answer"));
-            assert_eq!(errors(document, &content["schema"], example), [""; 0], "{id}: {example}");
-            assert_eq!(names(example), names(value), "{id}");
-            compared += 1;
-        }
-    }
-    assert!(compared >= told.len(), "{compared} of {}", told.len());
-}
-
 /// Makes the calls of all examples, in the order of the document; returns what was called.
 fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String> {
-    call_each(service, document, paths, &mut |_, _| {})
-}
-
-/// Makes the calls of all examples, and tells each operation with its answer.
-fn call_each(
-    service: &Service,
-    document: &Value,
-    paths: &[String],
-    told: &mut dyn FnMut(&Value, &Answer),
-) -> Vec<String> {
     let mut calls_made = Vec::new();
     // Calls that give a path something come before those that take it; deletions come in the end.
     for (path, methods) in
@@ -291,7 +198,6 @@ fn call_each(
                 let what = format!("{method} {}", call.path);
                 assert!((200..300).contains(&answer.status), "{what}: {} {}", answer.status, answer.text());
                 assert_described(document, operation, &answer, &what);
-                told(operation, &answer);
                 calls_made.push(what);
             }
         }

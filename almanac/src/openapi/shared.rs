@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Approximate bytes of a reference.
 const REFERENCE_BYTES: usize = 45;
 
-/// A parameter, a header or a schema: its group of components, and its text.
+/// A parameter, a response, a header or a schema: its group of components, and its text.
 type Part = (&'static str, String);
 
 /// Moves repeated parts of `paths` and `components` to `components`, where a reference to each is shorter.
@@ -90,6 +90,7 @@ fn each_part(node: &mut Value, name: &str, each: &mut dyn FnMut(&'static str, &s
     for (key, value) in node.as_object_mut().into_iter().flatten() {
         let group = match key.as_str() {
             "parameters" => "parameters",
+            "responses" => "responses",
             "headers" => "headers",
             _ => "schemas",
         };
@@ -99,6 +100,11 @@ fn each_part(node: &mut Value, name: &str, each: &mut dyn FnMut(&'static str, &s
                 for one in all {
                     let name = one["name"].as_str().unwrap_or(name).to_owned();
                     each(group, &name, one);
+                }
+            }
+            ("responses", Value::Object(all)) => {
+                for one in all.values_mut() {
+                    each(group, name, one);
                 }
             }
             ("headers" | "properties", Value::Object(all)) => {

@@ -17,9 +17,9 @@ use web::{
 
 use super::{
     judging::of_task,
-    schemas::{self, new_entity, page_name},
+    schemas::{self, new_entity},
 };
-use crate::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, json};
+use crate::MAX_PAGE;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -95,7 +95,7 @@ pub(super) fn create(kind: EntityKind) -> Operation {
             " Without attributes, a workspace that is there is left as it is. Its category is created when it is new."
         }
         EntityKind::Snapshot => {
-            " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the read version and the digest. Its days are pinned as long as it is there. `snapshot=NAME` in a query reads the same rows again, as they were known then."
+            " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the read version and the digest."
         }
         EntityKind::Release => {
             " What a release is made of and its name never change. Its configuration is created when it is new. The event that registers it is appended to the log of releases."
@@ -105,9 +105,7 @@ pub(super) fn create(kind: EntityKind) -> Operation {
     Operation::post(format!("/v1/{}", kind.plural()), &format!("create_{kind}"))
         .tag("catalog")
         .summary(format!("Create {}", a(kind)))
-        .description(format!(
-            "Names are unique among siblings. Attributes may be any JSON; `{{\"$set\": [...]}}` is a set of texts or numbers; they take at most {MAX_ATTRIBUTES_BYTES} bytes.{more}"
-        ))
+        .description(format!("Names are unique among siblings.{more}"))
         .body("What it is.", [(JSON, bodies(kind))])
         .answers(StatusCode::CREATED, tagged("It, as it is now.", schema::component(schemas::name(kind))))
 }
@@ -115,7 +113,7 @@ pub(super) fn create(kind: EntityKind) -> Operation {
 pub(super) fn list(kind: EntityKind) -> Operation {
     let plural = kind.plural();
     let list = schema::object([
-        (plural, schema::array(schema::component(&schemas::listed_name(kind))).into()),
+        (plural, schema::array(schema::component(schemas::name(kind))).into()),
         ("next_cursor", schema::string().schema_type(schema::types(&[Type::String], true)).into()),
     ]);
     let operation = Operation::get(format!("/v1/{plural}"), &format!("list_{plural}"))
@@ -133,8 +131,7 @@ pub(super) fn list(kind: EntityKind) -> Operation {
             operation.takes(of(parent).required(Required::True).description(Some("The workspace, by id or path.")))
         }
     };
-    let attribute = schema::string().pattern(Some("^attributes\\..+$"));
-    let field = schema::any_of([schema::one_of(json::fields(kind)).into(), attribute.into()]);
+    let field = schema::string().pattern(Some("^([a-z_]+|attributes\\..+)$"));
     let fields = schema::array(field).min_items(Some(1)).unique_items(true);
     let instant = || schema::any_of([schema::time().into(), schema::day().into()]);
     let query =
@@ -146,7 +143,7 @@ pub(super) fn list(kind: EntityKind) -> Operation {
         .takes(query("until", instant(), "Only what was created before it."))
         .takes(query("order", schema::one_of(["oldest", "newest"]).into(), "Which come first; the oldest when it is not given."))
         .takes(
-            query("fields", fields.into(), "Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always. What is not asked for is not read, either.")
+            query("fields", fields.into(), "Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always.")
                 .style(Some(ParameterStyle::Form))
                 .explode(Some(false)),
         );
@@ -198,7 +195,7 @@ pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
     operation
         .tag("catalog")
         .summary(summary)
-        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(&page_name(kind))))
+        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(schemas::name(kind))))
 }
 
 fn if_match() -> ParameterBuilder {
@@ -216,10 +213,12 @@ pub(super) fn change(kind: EntityKind, operation: Operation) -> Operation {
     operation
         .tag("catalog")
         .summary(format!("Change {}: its attributes, its name, whether it is archived", a(kind)))
-        .description(format!("Attributes that are given are set, those that are `null` are taken away, others stay. What is archived takes no more children, and is deleted with those it has.{more}"))
+        .description(format!(
+            "Attributes that are given are set, those that are `null` are taken away, others stay.{more}"
+        ))
         .takes(if_match())
         .body("What is to change.", [(JSON, content(schemas::change(), Some(example)))])
-        .answers(StatusCode::OK, tagged("It, as it is then.", schema::component(schemas::name(kind))))
+        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(schemas::name(kind))))
 }
 
 pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
@@ -228,7 +227,10 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
     operation
         .tag("catalog")
         .summary(format!("Delete {}", a(kind)))
-        .description("What has children or events is deleted only once it is archived, and then with its children. Events stay in the table. A workspace takes no more events from then on, and is gone after some seconds; the name of a workspace or category is free again a minute after that. A change of the workspace before it is gone keeps it.")
+        .description(match kind {
+            EntityKind::Workspace => "It takes no more events from then on, and is gone after some seconds unless it is changed before; its events stay in the table.",
+            _ => "What has children or events is deleted only once it is archived, and then with its children.",
+        })
         .takes(if_match())
         .answers(StatusCode::NO_CONTENT, gone)
 }
@@ -262,7 +264,7 @@ pub(super) fn set_lanes() -> Operation {
     Operation::put(LANES, "set_lanes")
         .tag("catalog")
         .summary("Set over how many lanes the days of a workspace are spread")
-        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. Each lane has a partition of the table of its own, which DynamoDB takes more writes for.")
+        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are.")
         .body("How many.", [(JSON, content(lanes_schema(), Some(json!({ "lanes": 2 }))))])
         .answers(StatusCode::OK, answer("How many.", JSON, lanes_schema()))
 }

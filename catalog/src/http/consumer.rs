@@ -95,7 +95,7 @@ pub(super) fn commit_operation() -> Operation {
     Operation::put("/v1/workspaces/{category}/{name}/consumers", "commit")
         .tag("catalog")
         .summary("Note how far a consumer has read")
-        .description("The first commit makes the consumer, and it belongs to who sent it: others cannot commit for it, and one principal makes at most 100 in a workspace. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
+        .description("The first commit makes the consumer, and it belongs to who sent it: others cannot commit for it, and one principal makes at most 100 in a workspace. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits.")
         .body("How far.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("How far it is now.", JSON, schema::component("Consumer")))
 }

@@ -42,7 +42,7 @@ pub(super) fn begin_operation() -> Operation {
     Operation::post("/v1/workspaces/{category}/{name}/erasures", "erase")
         .tag("catalog")
         .summary("Take keys out of all that is stored of a workspace, for good")
-        .description("From now on events of these keys are refused. A projector puts a pseudonym by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
+        .description("From now on events of these keys are refused. A projector puts a pseudonym by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too.")
         .body("Which keys, and why.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::ACCEPTED, answer("The erasure.", JSON, schema::component("Erasure")))
 }

@@ -209,7 +209,7 @@ pub(super) fn digest_operation() -> Operation {
         .tag("people")
         .query::<DigestParams>()
         .summary("Tell what happened in the last 7 days in what a user follows, or list what all users follow")
-        .description("Of each workspace and model: events, live releases with the primary metric, and alerts that fired, up to yesterday (UTC), beside the 7 days before. It is read from what is stored of days; no event is read.")
+        .description("Of each workspace and model: events, live releases with the primary metric, and alerts that fired, up to yesterday (UTC), beside the 7 days before.")
         .answers(StatusCode::OK, answer("The `digest` of the user, or the `users`.", JSON, paged(body)))
 }
 

@@ -44,10 +44,28 @@ pub(super) fn live_operation() -> Operation {
     Operation::get("/v1/workspaces/{category}/{name}/live", "live")
         .tag("releases")
         .summary("Tell which releases are live, or were at an instant")
-        .description("In each environment one release of a model is live at most. It is one read of an environment however long ago the instant was.")
-        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.").example(Some(json!("production"))))
-        .takes(parameter(ParameterIn::Query, "at", schema::time(), "At this instant; now, when it is not given.").example(Some(json!("2026-06-14T10:00:00Z"))))
-        .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(schema::component("Live")).into())])))
+        .description("In each environment one release of a model is live at most.")
+        .takes(
+            parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.")
+                .example(Some(json!("production"))),
+        )
+        .takes(
+            parameter(
+                ParameterIn::Query,
+                "at",
+                schema::time(),
+                "At this instant; now, when it is not given.",
+            )
+            .example(Some(json!("2026-06-14T10:00:00Z"))),
+        )
+        .answers(
+            StatusCode::OK,
+            answer(
+                "They are.",
+                JSON,
+                schema::object([("live", schema::array(schema::component("Live")).into())]),
+            ),
+        )
 }
 
 pub(super) fn history_operation() -> Operation {

@@ -52,7 +52,7 @@ pub(super) fn set_operation() -> Operation {
     Operation::put("/v1/workspaces/{category}/{name}/promotion-gates", "set_promotion_gates")
         .tag("releases")
         .summary("Set what the releases of a model must pass before they are live")
-        .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. They are asked by a promotion, by a rollback to a release that was never live there, and by release events that are posted. Only an administrator changes gates that ask for a second person."))
+        .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. Only an administrator changes gates that ask for a second person."))
         .body("The model and its gates.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("The gates, as they are then.", JSON, schema::component("PromotionGates")))
 }

@@ -55,7 +55,7 @@ pub(super) fn set_operation() -> Operation {
     Operation::put("/v1/workspaces/{category}/{name}/retention", "set_retention")
         .tag("catalog")
         .summary("Set how long a workspace keeps its events")
-        .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay. Release events, rollups, counters and evaluations stay for good.")
+        .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay.")
         .body("For how long.", [(JSON, content(schema::object([("days", days.into())]), Some(json!({ "days": 3650 }))))])
         .answers(StatusCode::OK, setting())
 }

@@ -103,7 +103,7 @@ pub fn create_review() -> Operation {
     let operation = Operation::post(path(""), "create_review")
         .tag("reviews")
         .summary("Make a review: predictions that people are to judge")
-        .description("The items are picked now and written down: the same events, words and seed give the same items in the same order. Made again with the same words it is the one that is there.")
+        .description("The items are picked now and written down: the same events, words and seed give the same items in the same order.")
         .answers(StatusCode::CREATED, answer("The review.", JSON, schema::component("Review")));
     body(operation, asked, example)
 }
@@ -135,7 +135,7 @@ pub fn delete_review() -> Operation {
     Operation::delete(path(""), "delete_review")
         .tag("reviews")
         .summary("Delete a review")
-        .description("Its items are served no more. Outcomes that were appended stay. One that is not there is deleted already.")
+        .description("Its items are served no more.")
         .takes(query("review", schema::name(), "june", "The review.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
 }
@@ -177,7 +177,7 @@ pub fn next_review_item() -> Operation {
     let operation = Operation::post(path("/next"), "next_review_item")
         .tag("reviews")
         .summary("Take the next item of a review")
-        .description("In the name of the caller, who has one item of a review at a time: asked for again while it is had, it is the same one, with a new link. Nobody has an item that somebody else has, and nobody is shown the same prediction twice.");
+        .description("In the name of the caller, who has one item of a review at a time: asked for again while it is had, it is the same one, with a new link.");
     let operation =
         body(operation, asked, json!({ "review": "june", "lease_seconds": DEFAULT_LEASE_SECONDS }));
     ok(operation, "The item; null, when none is left.", schema::object([("item", served)]))

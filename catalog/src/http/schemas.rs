@@ -13,8 +13,8 @@ use web::{
 
 use super::judging::of_task;
 use crate::{
-    ALERT, Action, DECIDED, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_SECRETS,
-    MAX_URI_BYTES, Role, SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
+    ALERT, Action, DECIDED, MAX_ATTRIBUTES_BYTES, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS,
+    MAX_NOTES_BYTES, MAX_SECRETS, MAX_URI_BYTES, Role, SNAPSHOT_WORDS, SNAPSHOTS_OF, json,
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
 
@@ -53,16 +53,6 @@ pub(super) fn name(kind: EntityKind) -> &'static str {
     }
 }
 
-/// Name of the component of an entity in a list, which may have fewer fields.
-pub(super) fn listed_name(kind: EntityKind) -> String {
-    format!("{}.listed", name(kind))
-}
-
-/// Name of the component of an entity with everything that belongs to it.
-pub(super) fn page_name(kind: EntityKind) -> String {
-    format!("{}Page", name(kind))
-}
-
 pub(super) fn maybe(schema: ObjectBuilder, kind: Type) -> RefOr<Schema> {
     schema.schema_type(schema::types(&[kind], true)).into()
 }
@@ -74,7 +64,10 @@ pub(super) fn text(most: usize) -> ObjectBuilder {
 /// Schema of attributes: any JSON under any names.
 fn attributes() -> ObjectBuilder {
     let any: RefOr<Schema> = Object::builder().schema_type(SchemaType::AnyValue).into();
-    schema::map(Some(schema::string().min_length(Some(1))), any)
+    let says = format!(
+        "Any JSON by name, in at most {MAX_ATTRIBUTES_BYTES} bytes; `{{\"$set\": [...]}}` is a set of texts or numbers."
+    );
+    schema::map(Some(schema::string().min_length(Some(1))), any).description(Some(says))
 }
 
 fn numbers(most: usize) -> ObjectBuilder {
@@ -183,16 +176,23 @@ fn new_snapshot() -> ObjectBuilder {
         .property("sample", maybe(ObjectBuilder::new(), Type::Number))
 }
 
-/// Schema of an entity in an answer.
+/// Schema of an entity in an answer: a list may be asked for fewer fields, and the page of one has more.
 fn entity(kind: EntityKind) -> ObjectBuilder {
-    schema::object(json::fields(kind).into_iter().map(|name| (name, field(kind, name))))
+    let fields = json::fields(kind).into_iter();
+    let entity = fields.fold(schema::closed(), |entity, name| entity.property(name, field(kind, name)));
+    let entity = entity.property("counters", integers()).required("id").required("name");
+    match kind {
+        EntityKind::Workspace => counted(of_workspace_page(entity)),
+        EntityKind::Model | EntityKind::Release => counted(entity),
+        EntityKind::User => of_user_page(entity),
+        _ => entity,
+    }
 }
 
-/// Schema of an entity in a list, perhaps with fewer fields.
-fn listed(kind: EntityKind) -> ObjectBuilder {
-    let fields = json::fields(kind).into_iter();
-    let listed = fields.fold(schema::closed(), |listed, name| listed.property(name, field(kind, name)));
-    listed.required("id").required("name")
+fn counted(entity: ObjectBuilder) -> ObjectBuilder {
+    let counts = schema::map(None, schema::count());
+    let says = "Events that were counted, by kind; where `counts` asks for it.";
+    entity.property("counts", counts.description(Some(says)))
 }
 
 fn with<'a>(base: ObjectBuilder, more: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>) -> ObjectBuilder {
@@ -260,31 +260,21 @@ pub(super) fn role() -> RefOr<Schema> {
     schema::one_of(Role::ALL.map(Role::name)).into()
 }
 
-fn workspace_page() -> RefOr<Schema> {
-    let counts = || -> RefOr<Schema> {
-        schema::map(None, schema::count())
-            .description(Some("Events that were counted, by kind; where `counts` asks for it."))
-            .into()
-    };
-    let own = |kind, counted: bool| {
-        let own = with(entity(kind), [("counters", integers())]);
-        if counted { own.property("counts", counts()) } else { own }
-    };
-    with(
-        own(EntityKind::Workspace, true),
-        [
-            ("models", schema::array(own(EntityKind::Model, true)).into()),
-            ("configurations", schema::array(own(EntityKind::Configuration, false)).into()),
-            ("snapshots", schema::array(own(EntityKind::Snapshot, false)).into()),
-            ("releases", schema::array(own(EntityKind::Release, true)).into()),
-            ("live", schema::array(schema::component("Live")).into()),
-            ("grants", schema::array(schema::component("Grant")).into()),
-        ],
-    )
-    .into()
+fn of_workspace_page(workspace: ObjectBuilder) -> ObjectBuilder {
+    let parts = [
+        ("models", "Model"),
+        ("configurations", "Configuration"),
+        ("snapshots", "Snapshot"),
+        ("releases", "Release"),
+        ("live", "Live"),
+        ("grants", "Grant"),
+    ];
+    parts.into_iter().fold(workspace, |workspace, (name, of)| {
+        workspace.property(name, schema::array(schema::component(of)))
+    })
 }
 
-fn user_page() -> RefOr<Schema> {
+fn of_user_page(user: ObjectBuilder) -> ObjectBuilder {
     let activity = schema::object([
         ("at", schema::time().into()),
         ("what", schema::string().into()),
@@ -317,22 +307,13 @@ fn user_page() -> RefOr<Schema> {
     ));
     let week = schema::object([("from", schema::day().into()), ("to", schema::day().into())]);
     let week = with(week, results()).description(Some("What the answers of the week come to."));
-    with(
-        entity(EntityKind::User),
-        [
-            ("groups", schema::array(schema::component("Membership")).into()),
-            ("grants", schema::array(schema::component("Grant")).into()),
-            ("follows", follows.into()),
-            ("answered", answered.into()),
-            ("week", week.into()),
-            ("counters", integers()),
-            (
-                "activity",
-                schema::array(activity).description(Some("What happened lately, the newest first.")).into(),
-            ),
-        ],
-    )
-    .into()
+    let activity = schema::array(activity).description(Some("What happened lately, the newest first."));
+    user.property("groups", schema::array(schema::component("Membership")))
+        .property("grants", schema::array(schema::component("Grant")))
+        .property("follows", follows)
+        .property("answered", answered)
+        .property("week", week)
+        .property("activity", activity)
 }
 
 /// Schemas to which the operations refer.
@@ -340,15 +321,6 @@ pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
     let mut schemas: Vec<(String, RefOr<Schema>)> = Vec::new();
     for kind in EntityKind::ALL {
         schemas.push((name(kind).to_owned(), entity(kind).into()));
-        schemas.push((listed_name(kind), listed(kind).into()));
-    }
-    for kind in EntityKind::ALL {
-        let page = match kind {
-            EntityKind::Workspace => workspace_page(),
-            EntityKind::User => user_page(),
-            _ => with(entity(kind), [("counters", integers())]).into(),
-        };
-        schemas.push((page_name(kind), page));
     }
     let id = || -> RefOr<Schema> { schema::id().into() };
     let since = || -> RefOr<Schema> { schema::time().into() };

@@ -33,7 +33,7 @@ pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len(
         let content = match format {
             Format::Ndjson => content(events().description(Some("One object a line.")), Some(example(kind))),
             Format::Json => ContentBuilder::new()
-                .schema(Some(schema::any_of([events().into(), columns(kind)])))
+                .schema(Some(schema::any_of([events().into(), columns()])))
                 .examples_from_iter(
                     [("rows", example(kind)), ("columns", turned(kind, &example(kind)))]
                         .map(|(name, value)| (name, ExampleBuilder::new().value(Some(value)))),
@@ -123,25 +123,13 @@ fn one_of(
     (!all.is_empty()).then(|| schema::any_of(all))
 }
 
-/// Schema of events as an object of arrays of equal length.
-fn columns(kind: Kind) -> RefOr<Schema> {
-    let column = |schema: RefOr<Schema>| schema::array(schema).max_items(Some(MAX_BATCH_ROWS));
-    let fields = kind.sent_fields().iter();
-    let mut columns = fields.fold(schema::closed(), |columns, field| {
-        let columns = columns.property(field.name, column(value(field, !field.is_required).into()));
-        if field.is_required { columns.required(field.name) } else { columns }
-    });
-    if kind == Kind::Outcomes {
-        let day = schema::day().schema_type(schema::types(&[Type::String], true));
-        columns = columns.property("predicted_on", column(day.into()));
-    }
-    for family in kind.families() {
-        let map =
-            schema::map(Some(member_name(family)), column(of_rule((family.kind, family.rule), true).into()));
-        columns = columns.property(family.name, map);
-    }
-    columns = columns.property("event_id", column(event_id().into()).max_items(Some(1)));
-    columns.description(Some("An object of arrays of equal length, one for each field.")).into()
+/// Schema of events as an object of arrays of equal length; those of a family are within an object.
+fn columns() -> RefOr<Schema> {
+    let column = ObjectBuilder::new().schema_type(schema::types(&[Type::Array, Type::Object], false));
+    let columns = schema::map(None, column);
+    columns
+        .description(Some("An object of arrays of equal length: of each field of the rows its values."))
+        .into()
 }
 
 /// Schema of a field in JSON.

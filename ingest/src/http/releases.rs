@@ -86,7 +86,7 @@ pub(super) fn promote_operation() -> Operation {
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
     operation(Action::Promote, "promote")
         .summary("Make a release the live one of its model in an environment")
-        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit log records both. Only an administrator overrides the gate of a second person.")
+        .description("It takes the place of the release of this model that was live there. One that does not pass the promotion gates of its model is refused, unless `override` says why it is to be live all the same.")
         .body("Which release, and where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
@@ -136,7 +136,7 @@ pub(super) fn define_operation() -> Operation {
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
-        .description("What is not given stays as it is; what is given holds until a definition from a later day names it again, also one that was given before. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
+        .description("What is not given stays as it is; what is given holds until a definition from a later day names it again, also one that was given before.")
         .body("What is said.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The releases that are judged otherwise now.", JSON, answered))
 }

@@ -58,7 +58,7 @@ fn operation() -> Operation {
     Operation::post("/v1/workspaces/{category}/{name}/outcomes/rematch", "rematch_outcomes")
         .tag("ingest")
         .summary("Settle outcomes without a date again")
-        .description("Of a key: what each was decided to judge is retracted, and it is appended again without a date and judges what is found now (`again`). One that waits already is left alone (`waiting`); one of which no prediction was found in time judges nothing and is to be posted again (`expired`), and so is one that would judge more predictions than one may (`refused`). Called again, it goes on where it ended. None, when no outcome without a date of the key came on these days.")
+        .description("Of a key: what each was decided to judge is retracted, and it is appended again without a date and judges what is found now (`again`). One that waits already is left alone (`waiting`); one of which no prediction was found in time judges nothing and is to be posted again (`expired`), and so is one that would judge more predictions than one may (`refused`).")
         .body("Which outcomes.", [(JSON, content(body, Some(json!({ "key": "loan-0000017" }))))])
         .answers(StatusCode::OK, answer("What became of them, by when they were observed.", JSON, outcomes))
 }

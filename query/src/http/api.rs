@@ -5,7 +5,7 @@ use event::{MAX_WINDOW_DAYS, fields::FieldType};
 use web::{
     Operation,
     openapi::{
-        Header, RefOr, Schema, Type,
+        Content, Header, RefOr, Schema, Type,
         response::ResponseBuilder,
         schema::{AdditionalProperties, ObjectBuilder},
     },
@@ -21,6 +21,7 @@ use super::{
 use crate::{
     change::{CHANGE, SUFFIX},
     columns::ColumnType,
+    intervals,
     output::Format,
     request::Dataset,
 };
@@ -32,7 +33,7 @@ pub(super) fn query(what: Dataset) -> Operation {
         .tag("query")
         .summary(what.summary())
         .description(format!(
-            "From the first to the last day, both included, or of the `last` ones; at most {MAX_WINDOW_DAYS} days. `HEAD` checks the parameters, the workspace and the release, and reads no events."
+            "From the first to the last day, both included, or of the `last` ones; at most {MAX_WINDOW_DAYS} days."
         ));
     let operation = parameters(what).fold(operation, Operation::takes);
     let row = schema::component(&row_name(what));
@@ -42,9 +43,12 @@ pub(super) fn query(what: Dataset) -> Operation {
 }
 
 pub(super) fn column_name(what: Dataset) -> RefOr<Schema> {
-    let names = schema::one_of(what.columns().iter().map(|(name, _)| *name)).into();
-    let patterns = what.families().into_iter().map(|family| schema::string().pattern(Some(family.pattern())));
-    let all: Vec<RefOr<Schema>> = std::iter::once(names).chain(patterns.map(Into::into)).collect();
+    let (columns, ends) = named_columns(what);
+    let names = schema::one_of(columns.iter().map(|(name, _)| *name)).into();
+    let patterns = what.families().into_iter().map(|family| family.pattern());
+    let patterns = patterns.chain((ends > 0).then(|| END_PATTERN.to_owned()));
+    let patterns = patterns.map(|pattern| schema::string().pattern(Some(pattern)).into());
+    let all: Vec<RefOr<Schema>> = std::iter::once(names).chain(patterns).collect();
     match all.len() {
         1 => all.into_iter().next().unwrap_or_else(|| schema::string().into()),
         _ => schema::any_of(all),
@@ -54,14 +58,11 @@ pub(super) fn column_name(what: Dataset) -> RefOr<Schema> {
 /// Rows in every format.
 pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
-        let schema = match format {
-            Format::Ndjson => schema::array(row.clone()).into(),
-            Format::Table | Format::Csv | Format::CsvSpreadsheet => schema::string().into(),
-            Format::Parquet | Format::Ipc | Format::IpcStream | Format::IpcStreamLz4 => {
-                schema::bytes(media_type(format))
-            }
+        let content = match format {
+            Format::Ndjson => web::content(schema::array(row.clone()), None),
+            _ => Content::default(),
         };
-        response.content(media_type(format), web::content(schema, None))
+        response.content(media_type(format), content)
     });
     rows.description("The rows; of NDJSON, one object a line.")
 }
@@ -114,28 +115,45 @@ pub(super) fn row_of(columns: impl IntoIterator<Item = (&'static str, ColumnType
     object_of(columns).into()
 }
 
-/// A row as NDJSON has it.
+/// The names of the ends of intervals and of the counts that they rest on.
+const END_PATTERN: &str = "^[a-z][a-z0-9_]*_(n|low|high)$";
+
+/// Returns the columns that a schema names, and the number of those of intervals, which it describes by [`END_PATTERN`].
+fn named_columns(what: Dataset) -> (Vec<(&'static str, ColumnType)>, usize) {
+    let mut columns = what.columns();
+    let all = columns.len();
+    if what == Dataset::Evaluations {
+        columns.retain(|(name, _)| *name == "keys" || intervals::named(name).is_none());
+    }
+    let ends = all - columns.len();
+    (columns, ends)
+}
+
+/// A row as NDJSON has it. Numbers that are computed are described together: `columns` names them.
 fn row(what: Dataset) -> RefOr<Schema> {
-    let row = object_of(what.columns());
     let families = what.families();
-    let mut called: Vec<String> = families
-        .iter()
-        .map(|family| format!("{} as `{}`", family.name, family.columns_are_called()))
-        .collect();
-    let mut types: Vec<Type> = families.iter().map(|family| json_type(family.kind)).collect();
+    if families.is_empty() && !what.takes(CHANGE) {
+        return row_of(what.columns());
+    }
+    let is_event = what.rows_of().is_some();
+    let number = ColumnType::Field(FieldType::Float);
+    let row = object_of(what.columns().into_iter().filter(|(_, kind)| is_event || *kind != number));
+    let mut called: Vec<String> = families.iter().map(|family| family.columns_are_called()).collect();
+    let mut types = vec![Type::Number];
+    for kind in families.iter().map(|family| json_type(family.kind)) {
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
     if what.takes(CHANGE) {
-        called.push(format!("changes as `NAME{SUFFIX}`"));
-        types.push(Type::Number);
+        called.push(format!("NAME{SUFFIX}"));
     }
-    if called.is_empty() {
-        return row.into();
-    }
-    types.dedup();
+    let numbers = if is_event { "" } else { "the numbers that `columns` names, and " };
+    let says = format!("Besides the fields, {numbers}`{}`.", called.join("`, `"));
     let member = ObjectBuilder::new().schema_type(schema::types(&types, true));
-    let row = row
-        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(member.into()))))
-        .description(Some(format!("Besides the fields, {}.", called.join(", "))));
-    row.into()
+    row.additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(member.into()))))
+        .description(Some(says))
+        .into()
 }
 
 /// What the operations refer to.

@@ -48,7 +48,7 @@ fn operation() -> Operation {
         .tag("query")
         .summary("Follow the events of a type: what is stored, then what comes")
         .description(
-            "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Read-Version` says up to where everything has been answered: asked again with that as `after`, it goes on there. So each event is answered at least once, those of a day and key in the order in which they were appended, late events and new days included. What can never come any more is told in `Almanac-Warning`: segments that were skipped or cannot be read, and days that expired before they were read.",
+            "Each answer has some segments, whole, of days with their logs in order, and its header `Almanac-Read-Version` says up to where everything has been answered: asked again with that as `after`, it goes on there. Each event is answered at least once, late events and new days included.",
         )
         .takes(in_path("type", types, Kind::Predictions.name(), "The type of the events."));
     let of_queries = parameters::parameters(Dataset::Events(Kind::Predictions)).map(ParameterBuilder::build);
@@ -58,7 +58,7 @@ fn operation() -> Operation {
         ParameterIn::Query,
         "columns",
         schema::array(schema::string().min_length(Some(1))).min_items(Some(1)).unique_items(true),
-        "Only these columns, in this order, with commas between.",
+        "Only these columns, in this order, with commas between; a name with a comma stands in double quotes.",
     );
     let columns = columns.style(Some(ParameterStyle::Form)).explode(Some(false));
     let from = parameter(

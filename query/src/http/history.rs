@@ -35,7 +35,7 @@ fn operation() -> Operation {
         format!("The first UTC day of predictions; the {HISTORY_DAYS} days up to the last one by default.");
     let says = format!(
         "Its outcomes in the order in which they were appended, also those that were taken back or corrected, and how each stands today. \
-         Outcomes without a date are among them once it is decided what they judge. A key that has more than {MAX_HISTORY} about the days is \
+         A key that has more than {MAX_HISTORY} about the days is \
          refused: ask for fewer days."
     );
     let operation = Operation::get("/v1/workspaces/{category}/{name}/outcomes/history", "outcome_history")

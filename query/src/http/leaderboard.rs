@@ -118,7 +118,7 @@ pub(super) fn operation() -> Operation {
     Operation::get("/v1/workspaces/{category}/{name}/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
-        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any metric of all of them together, computed from the events. A logged metric is of all observations of the days, as their rollups are.")
+        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any metric of all of them together, computed from the events.")
         .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
         .takes(parameter(ParameterIn::Query, "from", schema::day(), "Of a window: its first day."))
         .takes(parameter(ParameterIn::Query, "to", schema::day(), "Of a window: its last day."))

@@ -60,7 +60,7 @@ fn operation() -> Operation {
         .description(format!(
             "Server-sent events: `hello`, whose `reads_feed` says whether the process reads the table's change feed, by which it hears of other \
              processes (where several projector workers share the feed, of those in its part of it); `news`, with `topics` out of {topics}; and at the end `renew`: then ask again, and close this stream when the next one has said \
-             `hello`. What is there now, the queries say. Not all that moves may be heard, so look from time to time.",
+             `hello`.",
         ))
         .takes(seconds.example(Some(json!(1))))
         .answers(StatusCode::OK, answer("The events, as they come.", EVENTS, schema::string()))

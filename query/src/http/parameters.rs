@@ -136,7 +136,7 @@ fn of_window(what: Dataset, name: &str) -> Said {
         ),
         ("columns", _) => said(
             list(column_name(what)),
-            "Only these columns, in this order, with commas between. One whose name has a comma, as that of a class may, stands in double quotes.",
+            "Only these columns, in this order, with commas between; a name with a comma stands in double quotes.",
         ),
         _ => None,
     }
@@ -155,12 +155,11 @@ fn of_reading(what: Dataset, name: &str) -> Said {
         ),
         "read-version" => said(
             schema::string().pattern(Some("^[A-Za-z0-9_-]+$")),
-            "Only what an earlier answer was read from, as its header `Almanac-Read-Version` said, or `--show-read-version`. The answer is the same to the byte, whatever was appended since. It takes the place of `as-of`.",
+            "Only what an earlier answer was read from, as its header `Almanac-Read-Version` said, or `--show-read-version`. It takes the place of `as-of`.",
         ),
-        "snapshot" => said(
-            schema::name(),
-            "Read the rows of this snapshot again, as they were known when it was made. It says all that is read; beside it only `format` may be named.",
-        ),
+        "snapshot" => {
+            said(schema::name(), "Read the rows of this snapshot again, as they were known when it was made.")
+        }
         "format" => {
             let formats = Format::ALL.map(Format::name).into_iter();
             let formats = formats.chain(what.has_history().then_some(said::READ_VERSION_FORMAT));
@@ -212,7 +211,7 @@ fn of_rows(what: Dataset, name: &str) -> Said {
         "after" => said(
             schema::string().pattern(Some("^[A-Za-z0-9_-]+$")),
             format!(
-                "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the read version of the first one, whatever is appended meanwhile."
+                "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request."
             ),
         ),
         "order" => said(
@@ -245,11 +244,11 @@ fn of_judging(what: Dataset, name: &str) -> Said {
         ),
         "threshold" => said(
             number(),
-            "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say. The metrics are computed from the events.",
+            "Judge predictions with a score as positive from this score on, whatever their labels and the definition of their release say.",
         ),
         "costs" => said(
             catalog::http::costs(),
-            "What a prediction of a binary task gains (tp, tn) and costs (fp, fn), whatever the definition of its release says; what is not named is 0. The metrics are computed from the events.",
+            "What a prediction of a binary task gains (tp, tn) and costs (fp, fn), whatever the definition of its release says; what is not named is 0.",
         ),
         "zero-division" => said(
             schema::one_of(ZERO_DIVISIONS.map(|(name, _)| name)).default(Some(json!("null"))),
@@ -289,7 +288,7 @@ fn of_metrics(what: Dataset, name: &str) -> Said {
             let names = schema::one_of([breakdown::RELEASE, breakdown::MODEL]).into();
             said(
                 list(schema::any_of(std::iter::once(names).chain(families()))).max_items(Some(MAX_BY)),
-                "Of what each row is, with commas between: of a release (the default) or a model, and within it of each value of a tag or each bin of a feature. Values beyond the 256 most frequent of the window are `(others)`, no value is `(none)`. The metrics are computed from the events.",
+                "Of what each row is, with commas between: of a release (the default) or a model, and within it of each value of a tag or each bin of a feature. Values beyond the 256 most frequent of the window are `(others)`, no value is `(none)`.",
             )
         }
         "bins" => said(
@@ -310,7 +309,7 @@ fn of_metrics(what: Dataset, name: &str) -> Said {
         ),
         CHANGE => said(
             schema::one_of(CHANGES),
-            "Add to each number of a row its difference to the same number of the same series a day, a week or a period before, as the column `NAME_change`: null, where there is none. A period is the day, week, month or quarter of `period`, of which the first is answered as a whole.",
+            "Add to each number of a row its difference to the same number of the same series a day, a week or a period before, as the column `NAME_change`.",
         ),
         _ => None,
     }

@@ -54,7 +54,7 @@ fn operation() -> Operation {
         .description(
             "Outcomes that do not say which prediction they judge, in the order of the days on which they came, page by page. \
              An outcome is `waiting` until its prediction is found, `decided` until it is appended, `appended` then, and \
-             `expired` when none was found for too long. One that judges `all` predictions of its key is `refused` when they are too many.",
+             `expired` when none was found for too long.",
         );
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))

@@ -114,6 +114,7 @@ on_both_engines!(
     token_for_other_kinds_cannot_read_run_metrics,
     token_for_other_kinds_cannot_append_release_events,
     token_without_a_kind_cannot_read_derived_data,
+    a_token_follows_only_events_of_its_kinds,
     token_without_a_kind_cannot_read_alert_texts,
     token_without_a_kind_cannot_read_retracted_keys,
     a_limited_token_makes_none_that_may_more,
@@ -236,6 +237,20 @@ async fn token_without_a_kind_cannot_read_derived_data(house: House) {
             assert_eq!(status, expected, "{path} without {kind}: {said}");
         }
     }
+}
+
+async fn a_token_follows_only_events_of_its_kinds(house: House) {
+    let bearer = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
+    let get = async |kind: &str| {
+        let path = format!("/v1/workspaces/credit/prod/events/{kind}");
+        house.send(std::slice::from_ref(&bearer), "GET", &path).await.0
+    };
+    for kind in Kind::ALL {
+        let expected = if kind == Kind::Metrics { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        assert_eq!(get(kind.name()).await, expected, "{kind}");
+    }
+    assert_eq!(get("%70redictions").await, StatusCode::FORBIDDEN);
+    assert_eq!(get("spare").await, StatusCode::NOT_FOUND);
 }
 
 /// The fact of an alert is in the history and in feeds; its text is only for callers that may read every kind.
