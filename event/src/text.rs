@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use crate::{Day, Error, Id, Kind, Timestamp, Window};
 
 impl FromStr for Timestamp {
@@ -31,20 +29,23 @@ impl FromStr for Kind {
     }
 }
 
-macro_rules! as_text {
+/// Writes types as their text, and reads them from it, with serde. They need `Display` and `FromStr`.
+#[macro_export]
+macro_rules! serde_as_text {
     ($($of:ty),*) => {$(
-        impl Serialize for $of {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        impl ::serde::Serialize for $of {
+            fn serialize<S: ::serde::Serializer>(&self, to: S) -> ::std::result::Result<S::Ok, S::Error> {
                 to.collect_str(self)
             }
         }
 
-        impl<'de> Deserialize<'de> for $of {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                String::deserialize(from)?.parse().map_err(de::Error::custom)
+        impl<'de> ::serde::Deserialize<'de> for $of {
+            fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> ::std::result::Result<Self, D::Error> {
+                let text = <String as ::serde::Deserialize>::deserialize(from)?;
+                text.parse().map_err(::serde::de::Error::custom)
             }
         }
     )*};
 }
 
-as_text!(Day, Id, Kind, Timestamp, Window);
+serde_as_text!(Day, Id, Kind, Timestamp, Window);

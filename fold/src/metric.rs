@@ -13,6 +13,7 @@ mod gaps;
 mod table;
 mod window;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub use any::{
@@ -102,7 +103,8 @@ pub struct Ranking {
 }
 
 /// Better direction of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Greater is better.
     Max,

@@ -1,5 +1,8 @@
 //! Change feed: its shards, positions in them, and changes read there.
 
+use event::{Error, Result};
+use serde::{Deserialize, Serialize};
+
 use crate::Key;
 
 /// Part of the change feed. Changes of one item are always in one shard, or in its children.
@@ -19,7 +22,8 @@ impl Shard {
 }
 
 /// Position from which a shard is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Position {
     /// Oldest change still kept.
     Oldest,
@@ -27,6 +31,33 @@ pub enum Position {
     After(String),
     /// Position before the next change.
     Latest,
+}
+
+const OLDEST: &str = "oldest";
+const AFTER: &str = "after:";
+const LATEST: &str = "latest";
+
+impl From<Position> for String {
+    fn from(position: Position) -> Self {
+        match position {
+            Position::Oldest => OLDEST.to_owned(),
+            Position::After(text) => format!("{AFTER}{text}"),
+            Position::Latest => LATEST.to_owned(),
+        }
+    }
+}
+
+impl TryFrom<String> for Position {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        match (text.as_str(), text.strip_prefix(AFTER)) {
+            (OLDEST, _) => Ok(Self::Oldest),
+            (LATEST, _) => Ok(Self::Latest),
+            (_, Some(after)) => Ok(Self::After(after.to_owned())),
+            _ => Err(Error::invalid(format!("`{text}` is no position in a feed"))),
+        }
+    }
 }
 
 /// Changes of a shard, in the order in which they happened.

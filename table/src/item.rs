@@ -6,14 +6,16 @@ use std::{
 };
 
 use event::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::Key;
 
 /// Maximum bytes of an item: names and values together, as DynamoDB counts them.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
 
-/// Number, stored as its shortest decimal text, as DynamoDB stores it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Number, stored as its shortest decimal text, as DynamoDB stores it. In a record it is a text, which holds any double.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Number(String);
 
 impl Number {
@@ -49,6 +51,14 @@ impl Number {
     /// Its decimal text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for Number {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
     }
 }
 

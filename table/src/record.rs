@@ -1,7 +1,17 @@
 //! Records: serde types as items and as values of attributes.
 
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
 use event::Result;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Deserializer, Serialize, Serializer,
+    de::{
+        DeserializeOwned, IntoDeserializer, Visitor,
+        value::{BorrowedStrDeserializer, Error, MapAccessDeserializer, MapDeserializer, SeqDeserializer},
+    },
+    forward_to_deserialize_any,
+};
 use serde_json::Value as Json;
 
 use crate::{
@@ -11,9 +21,6 @@ use crate::{
 
 /// Magnitudes of numbers with a fraction that both engines keep exactly.
 const KEPT: std::ops::Range<f64> = 1e-100..1e100;
-
-/// Attributes of items that are no fields of their records.
-const OF_ITEM: [&str; 3] = ["v", "GSI1PK", "GSI1SK"];
 
 impl Item {
     /// Creates the item of a record, with an attribute for each of its fields that is not `None`, and the version of its form.
@@ -25,17 +32,43 @@ impl Item {
         Self { key, attributes }.with("v", version)
     }
 
-    /// Reads the record of an item of this version.
+    /// Places the item in the index `GSI1`.
+    #[must_use]
+    pub fn indexed(self, (pk, sk): (String, String)) -> Self {
+        self.with("GSI1PK", pk).with("GSI1SK", sk)
+    }
+
+    /// Reads the record that is attribute `name`; an absent one is read as an `Option` that is `None`.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it has another form, or is absent.
+    pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let value = self.attributes.get(name).unwrap_or(&Value::Null);
+        value.to_record().map_err(|error| self.corrupt(format_args!("`{name}`: {error}")))
+    }
+
+    /// Reads the record of an item of this version. Attributes that are no fields of it are left out.
     ///
     /// # Errors
     /// `Corrupt`, when it has another form.
     pub fn to_record<T: DeserializeOwned>(&self, version: i64) -> Result<T> {
+        self.to_record_with(version, [])
+    }
+
+    /// Reads the record of an item of this version, with fields that its key tells.
+    ///
+    /// # Errors
+    /// `Corrupt`, when it has another form.
+    pub fn to_record_with<T: DeserializeOwned, const N: usize>(
+        &self,
+        version: i64,
+        of_key: [(&str, &str); N],
+    ) -> Result<T> {
         self.check_version(version)?;
-        let fields = self.attributes.iter().filter(|(name, _)| !OF_ITEM.contains(&name.as_str()));
-        let fields = fields.map(|(name, value)| Some((name.clone(), value.to_json()?)));
-        let fields = fields.collect::<Option<_>>();
-        let fields = fields.ok_or_else(|| self.corrupt("it has values that no record has"))?;
-        serde_json::from_value(Json::Object(fields)).map_err(|error| self.corrupt(error))
+        let of_key = of_key.map(|(name, text)| (name, Value::from(text)));
+        let fields = self.attributes.iter().map(|(name, value)| (name.as_str(), value));
+        let fields = fields.chain(of_key.iter().map(|(name, value)| (*name, value)));
+        T::deserialize(MapDeserializer::new(fields)).map_err(|error: Error| self.corrupt(error))
     }
 }
 
@@ -49,27 +82,100 @@ impl Value {
     ///
     /// # Errors
     /// An error of serde, when it has another form.
-    pub fn to_record<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
-        let wrong = || serde::de::Error::custom("it has values that no record has");
-        serde_json::from_value(self.to_json().ok_or_else(wrong)?)
+    pub fn to_record<T: DeserializeOwned>(&self) -> Parsed<T> {
+        T::deserialize(self)
+    }
+}
+
+/// Plain JSON. An object that names their type stands for sets and bytes: `{"$set": ["a"]}`, `{"$bytes": "AQID"}`.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let plain = |number: &Number| number.as_i64().map_or_else(|| Json::from(number.as_f64()), Json::from);
+        match self {
+            Self::S(text) => to.serialize_str(text),
+            Self::N(number) => plain(number).serialize(to),
+            Self::B(bytes) => to.collect_map([("$bytes", STANDARD.encode(bytes))]),
+            Self::Bool(is_true) => to.serialize_bool(*is_true),
+            Self::Null => to.serialize_unit(),
+            Self::L(values) => values.serialize(to),
+            Self::M(values) => values.serialize(to),
+            Self::Ss(texts) => to.collect_map([("$set", texts)]),
+            Self::Ns(numbers) => to.collect_map([("$set", numbers.iter().map(plain).collect::<Vec<_>>())]),
+        }
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Error> for &'de Value {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Value {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Parsed<V::Value> {
+        let of_number = |number: &Number| number.as_i64().ok_or(number.as_f64());
+        match self {
+            Value::S(text) => visitor.visit_borrowed_str(text),
+            Value::N(number) => match of_number(number) {
+                Ok(whole) => visitor.visit_i64(whole),
+                Err(double) => visitor.visit_f64(double),
+            },
+            Value::B(bytes) => visitor.visit_borrowed_bytes(bytes),
+            Value::Bool(is_true) => visitor.visit_bool(*is_true),
+            Value::Null => visitor.visit_unit(),
+            Value::L(values) => SeqDeserializer::new(values.iter()).deserialize_any(visitor),
+            Value::M(values) => entries(values).deserialize_any(visitor),
+            Value::Ss(texts) => match texts.first().map(|text| text.parse()) {
+                Some(Ok(double)) if texts.len() == 1 => visitor.visit_f64(double),
+                _ => SeqDeserializer::new(texts.iter().map(String::as_str)).deserialize_any(visitor),
+            },
+            Value::Ns(numbers) => {
+                SeqDeserializer::new(numbers.iter().map(Number::as_f64)).deserialize_any(visitor)
+            }
+        }
     }
 
-    /// Returns the JSON of a value; `None` for bytes and sets of numbers, which records do not have.
-    fn to_json(&self) -> Option<Json> {
-        Some(match self {
-            Self::S(text) => Json::from(text.as_str()),
-            Self::N(number) => number.as_i64().map_or_else(|| Json::from(number.as_f64()), Json::from),
-            Self::Bool(is_true) => Json::from(*is_true),
-            Self::Null => Json::Null,
-            Self::L(values) => values.iter().map(Self::to_json).collect::<Option<Vec<_>>>()?.into(),
-            Self::M(values) => {
-                let fields = values.iter().map(|(name, value)| Some((name.clone(), value.to_json()?)));
-                Json::Object(fields.collect::<Option<_>>()?)
-            }
-            Self::Ss(texts) => texts.first()?.parse::<f64>().ok()?.into(),
-            Self::B(_) | Self::Ns(_) => return None,
-        })
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Parsed<V::Value> {
+        match self {
+            Value::Null => visitor.visit_none(),
+            some => visitor.visit_some(some),
+        }
     }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Parsed<V::Value> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Parsed<V::Value> {
+        match self {
+            Value::S(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
+            Value::M(values) => visitor.visit_enum(MapAccessDeserializer::new(entries(values))),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// Result of reading a value, whose error does not name the item.
+type Parsed<T> = std::result::Result<T, Error>;
+
+type Entry<'a> = (&'a str, &'a Value);
+
+fn entries(values: &BTreeMap<String, Value>) -> MapDeserializer<'_, impl Iterator<Item = Entry<'_>>, Error> {
+    MapDeserializer::new(values.iter().map(|(name, value)| (name.as_str(), value)))
 }
 
 fn of_json(json: Json) -> Value {
@@ -100,8 +206,6 @@ fn double(number: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
     use serde::Deserialize;
 
@@ -150,7 +254,7 @@ mod tests {
         // A list with a value that cannot be read is not a shorter list.
         let bytes = Value::L(vec![Value::from(1), Value::B(vec![1])]);
         let wrong = item.with("numbers", bytes).to_record::<Numbers>(1).unwrap_err().to_string();
-        assert!(wrong.contains("values that no record has"), "{wrong}");
+        assert!(wrong.contains("invalid type: byte array"), "{wrong}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and latencies in rollups.
 
 use event::{Error, Result, custom::CUSTOM_METRICS, fields::MAX_TEXT_BYTES, id::check_name};
+use serde::{Deserialize, Serialize};
 
 use super::{Direction, Merge, Metric};
 use crate::{
@@ -13,7 +14,8 @@ use crate::{
 pub const METRIC_PREFIX: &str = "metric.";
 
 /// A metric of the table, a custom metric, or a statistic of a logged metric.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum AnyMetric {
     /// Metric of the table.
     Declared(&'static Metric),
@@ -100,6 +102,20 @@ impl LoggedMetric {
     /// Returns the value of some observations of the metric.
     pub fn of(&self, series: &Series) -> Option<f64> {
         self.statistic.of(series)
+    }
+}
+
+impl From<AnyMetric> for String {
+    fn from(metric: AnyMetric) -> Self {
+        metric.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for AnyMetric {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        Self::named(&name).ok_or_else(|| Error::invalid(format!("there is no metric `{name}`")))
     }
 }
 
