@@ -2,6 +2,7 @@
 //! conditional write makes that the active one.
 
 use event::{Id, Result};
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Table};
 
 use crate::{key, projection::PROJECTION_VERSION};
@@ -10,7 +11,7 @@ use crate::{key, projection::PROJECTION_VERSION};
 const ITEM_VERSION: i64 = 1;
 
 /// Versions of a workspace's projections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Active {
     /// Number that grows by one with each write; 0 when nothing was written yet.
     pub ver: i64,
@@ -29,14 +30,8 @@ impl Active {
 
     /// Returns the item that replaces the one `self` was read from, and the condition under which it may.
     pub fn replace(&self, workspace: &Id) -> (Item, Condition) {
-        let mut item = Item::new(key::active(workspace))
-            .with("v", ITEM_VERSION)
-            .with("ver", self.ver + 1)
-            .with("version", i64::from(self.version))
-            .with("oldest", i64::from(self.oldest));
-        if let Some(building) = self.building {
-            item = item.with("building", i64::from(building));
-        }
+        let next = Self { ver: self.ver + 1, ..*self };
+        let item = Item::record(key::active(workspace), ITEM_VERSION, &next);
         (item, Condition::unchanged(self.ver))
     }
 
@@ -49,13 +44,7 @@ impl Active {
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let version = |name| {
-            let number = u32::try_from(item.int(name)?);
-            number.map_err(|_| item.corrupt(format_args!("`{name}` is not a version")))
-        };
-        let building = item.attributes.contains_key("building").then(|| version("building")).transpose()?;
-        Ok(Self { ver: item.int("ver")?, version: version("version")?, building, oldest: version("oldest")? })
+        item.to_record(ITEM_VERSION)
     }
 }
 

@@ -42,28 +42,19 @@ impl Compacted {
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let Some(item) = table.get(&key::compacted(workspace)).await? else { return Ok(Self::default()) };
         item.check_version(ITEM_VERSION)?;
-        let mut until = BTreeMap::new();
-        for (age, day) in item.map("until")? {
-            let age = age.parse().map_err(|_| item.corrupt("an age is no number"))?;
-            let day = match day {
-                Value::S(day) => day.parse().ok(),
-                _ => None,
-            };
-            until.insert(age, day.ok_or_else(|| item.corrupt("`until` is not days"))?);
-        }
-        let count = |name| match item.attributes.contains_key(name) {
-            true => item.int(name).map(|count| u64::try_from(count).unwrap_or(0)),
-            false => Ok(0),
-        };
+        let days: BTreeMap<String, Day> = item.field("until")?;
+        let parsed = |(age, day): (String, Day)| Ok((age.parse()?, day));
+        let until: Result<_, std::num::ParseIntError> = days.into_iter().map(parsed).collect();
+        let until = until.map_err(|_| item.corrupt("an age is no number"))?;
+        let count = |name| Ok::<_, event::Error>(item.field::<Option<u64>>(name)?.unwrap_or_default());
         Ok(Self { until, merged: count(MERGED)?, deleted: count(DELETED)? })
     }
 
     /// Encodes it as an item.
     pub fn to_item(&self, workspace: &Id) -> Item {
-        let until = self.until.iter().map(|(age, day)| (age.to_string(), Value::from(day.to_string())));
         let item = Item::new(key::compacted(workspace))
             .with("v", ITEM_VERSION)
-            .with("until", until.collect::<BTreeMap<_, _>>());
+            .with("until", Value::record(&self.until));
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         [(MERGED, self.merged), (DELETED, self.deleted)]
             .into_iter()

@@ -6,6 +6,7 @@
 //! worker with another clock is there; and with any clocks, the counted time has passed.
 
 use event::{Result, Timestamp};
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Table};
 
 use crate::key;
@@ -17,7 +18,7 @@ const ITEM_VERSION: i64 = 1;
 pub const MOST_PER_MINUTE: i64 = 2;
 
 /// Time that the table has counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedTime {
     /// Number that grows by one with each write.
     pub ver: i64,
@@ -44,11 +45,7 @@ impl CountedTime {
     /// # Errors
     /// `Conflict`, when another worker was quicker; those of the table.
     pub async fn write(&self, table: &dyn Table) -> Result<()> {
-        let item = Item::new(key::counted_time())
-            .with("v", ITEM_VERSION)
-            .with("ver", self.ver)
-            .with("minutes", self.minutes)
-            .with("at", self.at.micros());
+        let item = Item::record(key::counted_time(), ITEM_VERSION, self);
         table.put(item, Condition::unchanged(self.ver - 1)).await
     }
 }
@@ -58,10 +55,7 @@ impl CountedTime {
 /// # Errors
 /// Errors of the table, and `Corrupt`.
 pub async fn load(table: &dyn Table) -> Result<Option<CountedTime>> {
-    let Some(item) = table.get(&key::counted_time()).await? else { return Ok(None) };
-    item.check_version(ITEM_VERSION)?;
-    let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
-    Ok(Some(CountedTime { ver: item.int("ver")?, minutes: item.int("minutes")?, at }))
+    table.get(&key::counted_time()).await?.map(|item| item.to_record(ITEM_VERSION)).transpose()
 }
 
 #[cfg(test)]

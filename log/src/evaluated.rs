@@ -121,33 +121,23 @@ impl Head {
     /// # Errors
     /// `Corrupt`, when it is none, or of a form that is not known.
     pub fn from_item(item: &Item) -> Result<Self> {
-        let wrong = |what: &str| item.corrupt(what);
-        let whole = |name| item.attributes.contains_key(name).then(|| item.int(name)).transpose();
-        let rows = whole("rows")?.map(|rows| u64::try_from(rows).map_err(|_| wrong("`rows` is no count")));
-        let generation = |name: &str| {
-            Generation::parse(item.text(name)?).ok_or_else(|| wrong(&format!("`{name}` is none")))
-        };
-        let count =
-            |name: &str| u32::try_from(item.int(name)?).map_err(|_| wrong(&format!("`{name}` is no count")));
         let place = match item.int("v")? {
-            IN_PARTS => States::Parts { generation: generation("generation")?, count: count("parts")? },
+            IN_PARTS => States::Parts { generation: item.field("generation")?, count: item.field("parts")? },
             _ => States::Here(item.text("state")?.to_owned()),
         };
-        let has_slices = item.attributes.contains_key("slices");
-        let slices = has_slices.then(|| Ok::<_, Error>((generation("slice_generation")?, count("slices")?)));
+        let slices: Option<u32> = item.field("slices")?;
+        let of_slices = |count| Ok::<_, Error>((item.field("slice_generation")?, count));
         Ok(Self {
             ver: item.int("ver")?,
             applied: Projected::applied_of(item)?,
-            rows: rows.transpose()?,
+            rows: item.field("rows")?,
             place,
-            slices: slices.transpose()?,
+            slices: slices.map(of_slices).transpose()?,
         })
     }
 
     fn to_item(&self, key: Key) -> Item {
-        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-        let mut item =
-            Item::new(key).with("ver", self.ver).with("applied", applied.collect::<BTreeMap<_, _>>());
+        let mut item = Item::new(key).with("ver", self.ver).with("applied", Value::record(&self.applied));
         if let Some(rows) = self.rows {
             item = item.with("rows", rows as i64);
         }

@@ -1,10 +1,11 @@
 //! Days of a workspace whose events are gone. Such a day is marked before its first segment is deleted, and stays marked for
 //! good: its remaining segments are not shown, no event is appended to it, and its missing segments are not taken for a hole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use event::{Day, Id, Result, Timestamp};
-use table::{Condition, Item, Query, Table, item::Value, query_all};
+use serde::{Deserialize, Serialize};
+use table::{Condition, Item, Query, Table, query_all};
 
 use crate::{key, projection::Applied};
 
@@ -15,9 +16,10 @@ const ITEM_VERSION: i64 = 1;
 const AHEAD_MINUTES: i64 = 60;
 
 /// Day whose events are gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expired {
     /// The day.
+    #[serde(skip_serializing)]
     pub day: Day,
     /// Last segment of each of its logs, all of which were folded when it was marked.
     pub heads: Applied,
@@ -28,28 +30,11 @@ pub struct Expired {
 impl Expired {
     /// Encodes it as an item.
     pub fn to_item(&self, workspace: &Id) -> Item {
-        let heads = self.heads.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-        Item::new(key::expired(workspace, self.day))
-            .with("v", ITEM_VERSION)
-            .with("at", self.at.micros())
-            .with("heads", heads.collect::<BTreeMap<_, _>>())
+        Item::record(key::expired(workspace, self.day), ITEM_VERSION, self)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let mut heads = Applied::new();
-        for (log, seq) in item.map("heads")? {
-            let seq = match seq {
-                Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
-                _ => None,
-            };
-            heads.insert(log.clone(), seq.ok_or_else(|| item.corrupt("`heads` is not segment numbers"))?);
-        }
-        Ok(Self {
-            day: day_of(item)?,
-            heads,
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-        })
+        item.to_record_with(ITEM_VERSION, [("day", &day_of(item)?.to_string())])
     }
 }
 

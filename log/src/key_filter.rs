@@ -9,13 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Id, Kind, Result, Timestamp};
 use futures::future::try_join_all;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
+use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtaken};
 
-use crate::{
-    key,
-    projection::{Applied, Projected},
-};
+use crate::{hex, key, projection::Applied};
 
 /// The kinds of events whose keys have filters.
 pub const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
@@ -49,7 +47,7 @@ impl At<'_> {
 }
 
 /// Events that a filter covers, and its parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Grows by one with each write; 0 when there is none.
     pub ver: i64,
@@ -68,6 +66,7 @@ pub struct Head {
     /// Time at which it was made.
     pub made_at: Timestamp,
     /// The digest of the parts.
+    #[serde(with = "hex")]
     pub digest: u64,
 }
 
@@ -88,24 +87,7 @@ impl Head {
     }
 
     fn to_item(&self, at: At<'_>) -> Item {
-        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-        let item = Item::new(at.key())
-            .with("v", ITEM_VERSION)
-            .with("ver", self.ver)
-            .with("applied", applied.collect::<BTreeMap<_, _>>())
-            .with("appended_at", self.appended_at.micros())
-            .with("keys", self.keys as i64)
-            .with("parts", i64::from(self.parts))
-            .with("made_at", self.made_at.micros())
-            .with("digest", format!("{:016x}", self.digest));
-        let item = match self.lanes {
-            Some(lanes) => item.with("lanes", i64::from(lanes)),
-            None => item,
-        };
-        match &self.columns {
-            Some(names) => item.with("columns", Value::L(names.iter().cloned().map(Value::from).collect())),
-            None => item,
-        }
+        Item::record(at.key(), ITEM_VERSION, self)
     }
 
     /// Reads it from its item.
@@ -113,39 +95,8 @@ impl Head {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let time = |name| {
-            let time = Timestamp::from_micros(item.int(name)?);
-            time.ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-        };
-        let count = |name| {
-            let count = u32::try_from(item.int(name)?);
-            count.map_err(|_| item.corrupt(format_args!("`{name}` is no count")))
-        };
-        let lanes = item.attributes.contains_key("lanes").then(|| item.int("lanes")).transpose()?;
-        let lanes = lanes.map(u8::try_from).transpose().map_err(|_| item.corrupt("`lanes` is no count"))?;
-        let columns = item.attributes.contains_key("columns").then(|| names(item)).transpose()?;
-        let digest = u64::from_str_radix(item.text("digest")?, 16);
-        Ok(Self {
-            ver: item.int("ver")?,
-            applied: Projected::applied_of(item)?,
-            appended_at: time("appended_at")?,
-            lanes,
-            columns,
-            keys: u64::try_from(item.int("keys")?).map_err(|_| item.corrupt("`keys` is no count"))?,
-            parts: count("parts")?,
-            made_at: time("made_at")?,
-            digest: digest.map_err(|_| item.corrupt("`digest` is none"))?,
-        })
+        item.to_record(ITEM_VERSION)
     }
-}
-
-fn names(item: &Item) -> Result<BTreeSet<String>> {
-    let name = |value: &Value| match value {
-        Value::S(name) => Ok(name.clone()),
-        _ => Err(item.corrupt("`columns` is not names")),
-    };
-    item.list("columns")?.iter().map(name).collect()
 }
 
 /// The head of a filter, if there is one.

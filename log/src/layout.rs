@@ -5,6 +5,7 @@
 //! that one may take its place again; `almanac admin upgrade` raises the layout, and then writes again what is in an older form.
 
 use event::{Error, Result, Timestamp};
+use serde::{Deserialize, Serialize};
 use table::{Change, Condition, Item, Policy, Table, Write, update};
 
 use crate::key;
@@ -18,9 +19,10 @@ pub const LAYOUT: u32 = 2;
 const ITEM_VERSION: i64 = 1;
 
 /// Layout of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Its number.
+    #[serde(rename = "layout")]
     pub number: u32,
     /// The version of the Almanac that raised it to that.
     pub by: String,
@@ -38,7 +40,7 @@ impl Layout {
     fn from_item(item: &Item) -> Result<Self> {
         // Whatever form a newer Almanac gives this item, these stay readable.
         let number = u32::try_from(item.int("layout")?).map_err(|_| item.corrupt("`layout` is none"))?;
-        let by = item.text("by")?.to_owned();
+        let by = item.text("by")?;
         if number > LAYOUT {
             return Err(Error::conflict(format!(
                 "this table is of layout {number}, written by Almanac {by}; this Almanac ({}) knows layouts up to {LAYOUT}: use that \
@@ -46,17 +48,11 @@ impl Layout {
                 env!("CARGO_PKG_VERSION"),
             )));
         }
-        item.check_version(ITEM_VERSION)?;
-        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
-        Ok(Self { number, by, at })
+        item.to_record(ITEM_VERSION)
     }
 
     fn to_item(&self) -> Item {
-        Item::new(key::layout())
-            .with("v", ITEM_VERSION)
-            .with("layout", i64::from(self.number))
-            .with("by", self.by.as_str())
-            .with("at", self.at.micros())
+        Item::record(key::layout(), ITEM_VERSION, self)
     }
 }
 

@@ -41,11 +41,10 @@ impl Projected {
 
     /// Returns the item that replaces the version of `self` by `state` up to `applied`, and the condition under which it may.
     pub fn replace(&self, key: Key, applied: &Applied, state: String) -> (Item, Condition) {
-        let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
         let item = Item::new(key)
             .with("v", ITEM_VERSION)
             .with("ver", self.ver + 1)
-            .with("applied", applied.collect::<BTreeMap<_, _>>())
+            .with("applied", Value::record(applied))
             .with("state", state);
         (item, Condition::unchanged(self.ver))
     }
@@ -68,14 +67,6 @@ impl Projected {
         if item.int("v")? != ITEM_VERSION + 1 {
             item.check_version(ITEM_VERSION)?;
         }
-        let mut applied = Applied::new();
-        for (log, seq) in item.map("applied")? {
-            let seq = match seq {
-                Value::N(number) => number.as_i64().and_then(|seq| u64::try_from(seq).ok()),
-                _ => None,
-            };
-            applied.insert(log.clone(), seq.ok_or_else(|| item.corrupt("`applied` is not segment numbers"))?);
-        }
-        Ok(applied)
+        item.field("applied")
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window, serde_as_text};
 use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 
 use crate::{key::LogId, walk::heads_of};
@@ -220,6 +220,8 @@ impl fmt::Display for ReadVersion {
         f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
     }
 }
+
+serde_as_text!(ReadVersion);
 
 impl FromStr for ReadVersion {
     type Err = Error;

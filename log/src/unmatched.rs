@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Day, Error, Id, Result, Timestamp};
 use futures::future::try_join_all;
 use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
-use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtaken};
+use serde::{Deserialize, Serialize};
+use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
     batch::{after_from_item, after_to_item},
     erased::ErasureEpoch,
-    indexes,
+    hex, indexes,
     key::{self, DecisionId, LogId, UnmatchedSegment},
     segment_item::MAX_SEGMENT_ROWS,
 };
@@ -56,13 +57,14 @@ pub struct Waiting {
 }
 
 /// Search for predictions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
     /// Time at which the logs were first seen as they were.
     pub at: Timestamp,
     /// The first day on which one of them may be.
     pub from: Day,
     /// A digest of how they were.
+    #[serde(with = "hex")]
     pub of: u64,
     /// True if everything in the logs had been appended by the instant as of which they were searched: the same digest then
     /// says that nothing has come.
@@ -88,15 +90,11 @@ impl Waiting {
         let item = Item::new(key)
             .with("v", WAITING_VERSION)
             .with("ver", self.ver)
-            .with("arrived_at", self.arrived_at.micros())
+            .with("arrived_at", self.arrived_at.to_string())
             .with("decided", i64::from(self.decided))
             .with("left", indexes::encode(&left));
-        match self.looked {
-            Some(Looked { at, from, of, is_all }) => item
-                .with("looked_at", at.micros())
-                .with("looked_from", from.to_string())
-                .with("looked_of", format!("{of:016x}"))
-                .with("looked_all", i64::from(is_all)),
+        match &self.looked {
+            Some(looked) => item.with("looked", Value::record(looked)),
             None => item,
         }
     }
@@ -108,32 +106,14 @@ impl Waiting {
     pub fn from_item(item: &Item) -> Result<Self> {
         item.check_version(WAITING_VERSION)?;
         let left = indexes::decode(item.bytes("left")?);
-        let looked = match item.optional_text("looked_of") {
-            Some(of) => {
-                let of = u64::from_str_radix(of, 16).map_err(|_| item.corrupt("`looked_of` is no digest"))?;
-                let from = item.text("looked_from")?.parse();
-                Some(Looked {
-                    at: time(item, "looked_at")?,
-                    from: from.map_err(|_| item.corrupt("`looked_from` is no day"))?,
-                    of,
-                    is_all: item.int("looked_all")? != 0,
-                })
-            }
-            None => None,
-        };
         Ok(Self {
             ver: item.int("ver")?,
-            arrived_at: time(item, "arrived_at")?,
+            arrived_at: item.field("arrived_at")?,
             left: left.map_err(|flaw| item.corrupt(format_args!("`left`: {flaw}")))?.into_iter().collect(),
-            decided: u32::try_from(item.int("decided")?)
-                .map_err(|_| item.corrupt("`decided` is no count"))?,
-            looked,
+            decided: item.field("decided")?,
+            looked: item.field("looked")?,
         })
     }
-}
-
-fn time(item: &Item, name: &str) -> Result<Timestamp> {
-    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
 /// Decision about some outcomes of a segment. It never changes.
@@ -161,7 +141,7 @@ impl Decision {
         let set = |rows: &BTreeSet<u32>| indexes::encode(&rows.iter().copied().collect::<Vec<_>>());
         Item::new(key::decision(id))
             .with("v", DECISION_VERSION)
-            .with("as_of", self.as_of.micros())
+            .with("as_of", self.as_of.to_string())
             .with("matched", encode(&self.matched))
             .with("expired", set(&self.expired))
             .with("refused", set(&self.refused))
@@ -177,7 +157,7 @@ impl Decision {
             Ok(rows.into_iter().collect())
         };
         Ok(Self {
-            as_of: time(item, "as_of")?,
+            as_of: item.field("as_of")?,
             matched: matched.map_err(|flaw| item.corrupt(format_args!("`matched`: {flaw}")))?,
             expired: set("expired")?,
             refused: set("refused")?,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Result, Timestamp};
 use futures::future::try_join_all;
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
@@ -83,8 +84,7 @@ impl Vintage {
             IN_PARTS => {
                 let digest = u64::from_str_radix(head.text("digest")?, 16);
                 let digest = digest.map_err(|_| head.corrupt("`digest` is none"))?;
-                let count = u32::try_from(head.int("parts")?);
-                let count = count.map_err(|_| head.corrupt("`parts` is no count"))?;
+                let count: u32 = head.field("parts")?;
                 let state = |part| {
                     let item = parts.get(&VintagePart { digest, part });
                     let item =
@@ -99,17 +99,14 @@ impl Vintage {
                 vec![head.text("state")?.to_owned()]
             }
         };
-        let rows = head.attributes.contains_key("rows").then(|| head.int("rows")).transpose()?;
-        let rows = rows.map(|rows| u64::try_from(rows).map_err(|_| head.corrupt("`rows` is no count")));
         let (applied, left_out) = prefix_of(head)?;
-        Ok(Self { applied, rows: rows.transpose()?, left_out, states })
+        Ok(Self { applied, rows: head.field("rows")?, left_out, states })
     }
 }
 
 /// Adds a prefix, and the segments left out of it, to a head.
 pub(crate) fn with_prefix(head: Item, applied: &Applied, left_out: &BTreeSet<(String, u64)>) -> Item {
-    let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-    let head = head.with("applied", applied.collect::<BTreeMap<_, _>>());
+    let head = head.with("applied", Value::record(applied));
     let left_out = left_out.iter().map(|(log, seq)| Value::from(format!("{log}/{seq}")));
     let left_out: Vec<Value> = left_out.collect();
     if left_out.is_empty() { head } else { head.with("left_out", Value::L(left_out)) }
@@ -346,7 +343,7 @@ async fn tidy(table: &dyn Table, workspace: &Id, day: Day, hours: u32) -> Result
 
 /// Instant up to which the vintages of a workspace are made: each day that had events by then, and an age between the instant
 /// before and this one, has the vintage of that age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VintageUntil {
     /// Number that grows by one with each write; 0 when there is none.
     pub ver: i64,
@@ -360,10 +357,8 @@ impl VintageUntil {
     /// # Errors
     /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Option<Self>> {
-        let Some(item) = table.get(&key::vintage_until(workspace)).await? else { return Ok(None) };
-        item.check_version(UNTIL_VERSION)?;
-        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
-        Ok(Some(Self { ver: item.int("ver")?, at }))
+        let item = table.get(&key::vintage_until(workspace)).await?;
+        item.map(|item| item.to_record(UNTIL_VERSION)).transpose()
     }
 
     /// Writes it in place of the one before. Returns false if another process was quicker.
@@ -377,10 +372,8 @@ impl VintageUntil {
         at: Timestamp,
     ) -> Result<bool> {
         let before = before.map_or(0, |before| before.ver);
-        let item = Item::new(key::vintage_until(workspace))
-            .with("v", UNTIL_VERSION)
-            .with("ver", before + 1)
-            .with("at", at.micros());
+        let until = Self { ver: before + 1, at };
+        let item = Item::record(key::vintage_until(workspace), UNTIL_VERSION, &until);
         Ok(unless_overtaken(table.put(item, Condition::unchanged(before)).await)?.is_some())
     }
 }

@@ -3,6 +3,7 @@
 use std::{future::Future, net::IpAddr, sync::Arc};
 
 use event::{Error, Result, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// Words by which a source is named, in the order in which they are stored.
 pub const SOURCE_WORDS: [&str; 4] = ["system", "job", "run", "dataset"];
@@ -17,7 +18,7 @@ pub const MAX_SOURCE_VALUE_BYTES: usize = 256;
 const KNOWN_AT: &str = "known_at";
 
 /// Author of a change or an append, with the request it came by.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Author {
     /// Name of the author: `user:ann` or `system:nightly`, as the service knows its caller; `anonymous`, if callers are not
     /// authenticated; `local:ann`, the user of the machine on which a command works on the table; `almanac`, the program itself.

@@ -103,23 +103,14 @@ impl Record {
 
     /// Encodes it as an item.
     pub fn to_item(&self) -> Item {
-        let item = Item::new(key::audit_record(&self.audit_log, self.seq))
-            .with("v", ITEM_VERSION)
-            .with("at", self.at.micros())
-            .with("principal", self.author.principal.as_str())
+        let key = key::audit_record(&self.audit_log, self.seq);
+        let item = Item::record(key, ITEM_VERSION, &self.author)
+            .with("at", self.at.to_string())
             .with("action", self.action.as_str())
             .with("object", self.object.as_str())
             .with("previous", self.previous.to_vec())
             .with("digest", self.digest().to_vec());
-        let address = self.author.address.map(|address| address.to_string());
-        let some = [
-            ("request", &self.author.request),
-            ("address", &address),
-            ("source", &self.author.source),
-            ("name", &self.name),
-            ("before", &self.before),
-            ("after", &self.after),
-        ];
+        let some = [("name", &self.name), ("before", &self.before), ("after", &self.after)];
         some.into_iter().fold(item, |item, (name, value)| match value {
             Some(value) => item.with(name, value.as_str()),
             None => item,
@@ -131,30 +122,21 @@ impl Record {
     /// # Errors
     /// `Corrupt`, when the item is no record.
     pub fn from_item(item: &Item) -> Result<(Self, Digest)> {
-        item.check_version(ITEM_VERSION)?;
         let (audit_log, seq) = key::parse_audit_record(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a record"))?;
-        let text = |name: &str| item.optional_text(name).map(str::to_owned);
         let digest = |name: &str| -> Result<Digest> {
             item.bytes(name)?.try_into().map_err(|_| item.corrupt(format_args!("`{name}` is no digest")))
-        };
-        let address = text("address").map(|text| text.parse()).transpose();
-        let author = Author {
-            principal: item.text("principal")?.to_owned(),
-            request: text("request"),
-            address: address.map_err(|_| item.corrupt("`address` is none"))?,
-            source: text("source"),
         };
         let record = Self {
             audit_log,
             seq,
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-            author,
+            at: item.field("at")?,
+            author: item.to_record(ITEM_VERSION)?,
             action: item.text("action")?.to_owned(),
             object: item.text("object")?.to_owned(),
-            name: text("name"),
-            before: text("before"),
-            after: text("after"),
+            name: item.field("name")?,
+            before: item.field("before")?,
+            after: item.field("after")?,
             previous: digest("previous")?,
         };
         Ok((record, digest("digest")?))
@@ -192,7 +174,10 @@ fn text(attributes: &BTreeMap<String, Value>, is_wanted: impl Fn(&str) -> bool) 
     let mut object = serde_json::Map::new();
     let (mut left, mut omitted) = (MAX_VALUE_BYTES - MAX_ATTRIBUTE_BYTES, 0);
     for (name, value) in attributes.iter().filter(|(name, _)| is_told(name) && is_wanted(name)) {
-        let mut value = json_of(value);
+        let mut value = match value {
+            Value::B(bytes) => json!(format!("({} bytes)", bytes.len())),
+            other => json!(other),
+        };
         let bytes = value.to_string().len();
         if bytes > MAX_ATTRIBUTE_BYTES {
             value = Json::String(format!("({bytes} bytes)"));
@@ -209,22 +194,6 @@ fn text(attributes: &BTreeMap<String, Value>, is_wanted: impl Fn(&str) -> bool) 
         object.insert("(omitted)".to_owned(), json!(omitted));
     }
     Json::Object(object).to_string()
-}
-
-fn json_of(value: &Value) -> Json {
-    match value {
-        Value::S(text) => json!(text),
-        Value::N(number) => number.as_i64().map_or_else(|| json!(number.as_f64()), |whole| json!(whole)),
-        Value::B(bytes) => json!(format!("({} bytes)", bytes.len())),
-        Value::Bool(is_true) => json!(is_true),
-        Value::Null => Json::Null,
-        Value::L(values) => values.iter().map(json_of).collect(),
-        Value::M(values) => values.iter().map(|(name, value)| (name.clone(), json_of(value))).collect(),
-        Value::Ss(texts) => json!({ "$set": texts }),
-        Value::Ns(numbers) => {
-            json!({ "$set": numbers.iter().map(|number| json_of(&Value::N(number.clone()))).collect::<Vec<_>>() })
-        }
-    }
 }
 
 /// Error of an audit log without a further number.
@@ -314,6 +283,6 @@ mod tests {
         let after = difference(None, Some(&many)).unwrap().1.unwrap();
         assert!(after.len() <= MAX_VALUE_BYTES && after.contains("(omitted)"), "{} bytes", after.len());
         let set = Value::Ss(["b", "a"].map(str::to_owned).into());
-        assert_eq!(json_of(&set).to_string(), r#"{"$set":["a","b"]}"#);
+        assert_eq!(json!(set).to_string(), r#"{"$set":["a","b"]}"#);
     }
 }

@@ -1,13 +1,15 @@
 //! Keys of access: the roles of principals in scopes (grants), tokens, the sessions that they open, and the switch that
 //! requires one.
 
-use event::Id;
+use event::{Error, Id, Result};
+use serde::{Deserialize, Serialize};
 use table::{Key, KeyRange};
 
 use super::{EntityId, parse_token};
 
 /// Scope in which a role holds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Scope {
     /// Whole server.
     Server,
@@ -22,6 +24,20 @@ const ACCESS: &str = "sys/access";
 
 /// Name of [`Scope::Server`] inside of keys.
 const SERVER: &str = "server";
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> Self {
+        scope.token()
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = Error;
+
+    fn try_from(token: String) -> Result<Self> {
+        Self::parse(&token).ok_or_else(|| Error::invalid(format!("`{token}` is no scope")))
+    }
+}
 
 impl Scope {
     /// Scope of a workspace or category; `None` for other entities.

@@ -1,8 +1,8 @@
 //! Keys of the items that the projector writes: projections, dead letters, leases and heartbeats.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
-use event::{Day, Error, Id, Result};
+use event::{Day, Error, Id, Result, serde_as_text};
 use table::{Key, KeyRange};
 
 use super::{END, LogId, parse_place};
@@ -42,12 +42,17 @@ impl fmt::Display for Generation {
     }
 }
 
-impl Generation {
-    /// Parses the text that it displays as.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (ver, digest) = text.split_once('-')?;
-        let found = Self { ver: ver.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
-        (found.to_string() == text).then_some(found)
+serde_as_text!(Generation);
+
+impl FromStr for Generation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parsed = text.split_once('-').and_then(|(ver, digest)| {
+            Some(Self { ver: ver.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? })
+        });
+        let own = parsed.filter(|found| found.to_string() == text);
+        own.ok_or_else(|| Error::invalid(format!("`{text}` is no generation")))
     }
 }
 
@@ -89,7 +94,7 @@ pub fn all_slices(workspace: &Id, version: u32) -> KeyRange {
 pub fn parse_slice(key: &Key) -> Option<(Day, Generation, u32)> {
     let mut parts = key.sk.strip_prefix("slice#")?.split('/');
     let day = parts.next()?.parse().ok()?;
-    let (generation, part) = (Generation::parse(parts.next()?)?, parts.next()?);
+    let (generation, part) = (parts.next()?.parse().ok()?, parts.next()?);
     (part.len() == 5 && parts.next().is_none()).then_some((day, generation, part.parse().ok()?))
 }
 
@@ -174,7 +179,7 @@ pub fn parse_projection(key: &Key) -> Result<(Day, Projection)> {
             (Some("eval"), Some(generation)) => {
                 let part = parts.next().filter(|part| part.len() == 5)?;
                 part.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
-                Projection::EvaluationPart(Generation::parse(generation)?, part.parse().ok()?)
+                Projection::EvaluationPart(generation.parse().ok()?, part.parse().ok()?)
             }
             (Some(by), Some(bucket)) => {
                 let by = By::ALL.into_iter().find(|one| one.name() == by)?;
