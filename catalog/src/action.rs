@@ -2,8 +2,11 @@
 //!
 //! Commands, routes, the OpenAPI document, the check of release events and the reserved names of workspaces are derived from it.
 
+use serde::{Deserialize, Serialize};
+
 /// Action of a release event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Makes a release known.
     Register,

@@ -1,16 +1,17 @@
 //! Recent activities of a user: items in the user's partition that expire by themselves.
 
-use event::{Id, Result, Timestamp};
+use event::{Id, Timestamp};
 use log::key::{self, EntityId};
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Write};
 
 /// Time that an activity is kept, in seconds.
 pub const ACTIVITY_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-const ITEM_VERSION: i64 = 1;
+pub(super) const ITEM_VERSION: i64 = 1;
 
 /// Activity of a user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Time at which it happened.
     pub at: Timestamp,
@@ -23,22 +24,8 @@ pub struct Activity {
 /// Returns the write that notes an activity of a user; `None` for other entities.
 pub(super) fn noted(of: &EntityId, what: &str, about: &EntityId, now: Timestamp) -> Option<Write> {
     let EntityId::User(user) = of else { return None };
-    let item = Item::new(key::activity(user, &Id::new(now)))
-        .with("v", ITEM_VERSION)
-        .with("at", now.micros())
-        .with("what", what)
-        .with("about", about.to_string())
+    let activity = Activity { at: now, what: what.to_owned(), about: about.to_string() };
+    let item = Item::record(key::activity(user, &Id::new(now)), ITEM_VERSION, &activity)
         .with("expires_at", now.plus_seconds(ACTIVITY_SECONDS).micros().div_euclid(1_000_000));
     Some(Write::Put(item, Condition::None))
-}
-
-impl Activity {
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        Ok(Self {
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-            what: item.text("what")?.to_owned(),
-            about: item.text("about")?.to_owned(),
-        })
-    }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Error, Result};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use table::{
     check,
     item::{Number, Value},
@@ -56,7 +56,7 @@ pub fn check_attributes(attributes: &Attributes) -> Result<()> {
 
 /// Converts attributes to JSON.
 pub fn to_json(attributes: &Attributes) -> Json {
-    Json::Object(attributes.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
+    json!(attributes)
 }
 
 fn cut(name: &str) -> String {
@@ -114,23 +114,6 @@ fn set_of(members: &Json) -> Result<Value, String> {
         _ => Err(wrong()),
     });
     Ok(Value::Ns(numbers.collect::<Result<BTreeSet<_>, _>>()?))
-}
-
-fn json_of(value: &Value) -> Json {
-    let number = |number: &Number| serde_json::from_str(number.as_str()).unwrap_or(Json::Null);
-    let set = |members: Vec<Json>| Json::Object(Map::from_iter([(SET.to_owned(), Json::Array(members))]));
-    match value {
-        Value::S(text) => text.as_str().into(),
-        Value::N(n) => number(n),
-        // People cannot give bytes; bytes of other writers are shown as their number.
-        Value::B(bytes) => format!("{} bytes", bytes.len()).into(),
-        Value::Bool(truth) => (*truth).into(),
-        Value::Null => Json::Null,
-        Value::L(values) => values.iter().map(json_of).collect(),
-        Value::M(values) => to_json(values),
-        Value::Ss(texts) => set(texts.iter().map(|text| text.as_str().into()).collect()),
-        Value::Ns(numbers) => set(numbers.iter().map(number).collect()),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Live releases against those that predict beside them, as far as a projector has compared them: one item a workspace. Nobody derives it
 //! again: what it says was decided once, of what was known then.
 
-use event::{Day, Error, Id, Result, Timestamp};
+use event::{Day, Id, Result, Timestamp};
 use fold::paired::{Measure, Ongoing, SoFar, Winner};
 use log::key;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ const ITEM_VERSION: i64 = 1;
 pub const MAX_CHALLENGES: usize = 64;
 
 /// The comparisons of a workspace that go on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenges {
     /// Counts the writes.
     pub ver: i64,
@@ -36,7 +36,6 @@ pub struct Challenge {
     /// The release that predicts beside it.
     pub challenger: String,
     /// The first day on which they were compared.
-    #[serde(with = "day_text")]
     pub since: Day,
     /// What is known of the advantage of the challenger.
     pub ongoing: Ongoing,
@@ -60,19 +59,6 @@ pub struct Decision {
     pub text: String,
 }
 
-mod day_text {
-    use event::Day;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(day)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Day, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 impl Challenges {
     /// Reads those of a workspace; `None` before the first.
     ///
@@ -88,23 +74,12 @@ impl Challenges {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let all = serde_json::from_str(item.text("all")?);
-        Ok(Self {
-            ver: item.int("ver")?,
-            day: item.text("day")?.parse().map_err(|_| item.corrupt("`day` is none"))?,
-            all: all.map_err(|error| item.corrupt(format_args!("`all`: {error}")))?,
-        })
+        item.to_record(ITEM_VERSION)
     }
 
     /// Its item.
-    ///
-    /// # Errors
-    /// `Invalid`, when a number has no JSON.
-    pub fn to_item(&self, workspace: &Id) -> Result<Item> {
-        let all = serde_json::to_string(&self.all).map_err(|error| Error::invalid(error.to_string()))?;
-        let item = Item::new(key::challenges(workspace)).with("v", ITEM_VERSION).with("ver", self.ver);
-        Ok(item.with("day", self.day.to_string()).with("all", all))
+    pub fn to_item(&self, workspace: &Id) -> Item {
+        Item::record(key::challenges(workspace), ITEM_VERSION, self)
     }
 }
 
@@ -186,8 +161,8 @@ mod tests {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let told = Challenge { is_told: true, ..challenge(1) };
         let all = Challenges { ver: 3, day: "2013-06-02".parse().unwrap(), all: vec![told, challenge(0)] };
-        let item = all.to_item(&workspace).unwrap();
-        insta::assert_snapshot!(item.text("all").unwrap());
+        let item = all.to_item(&workspace);
+        insta::assert_snapshot!(serde_json::to_string(&all.all).unwrap());
         assert_eq!(
             (item.int("v").unwrap(), item.int("ver").unwrap(), item.text("day").unwrap()),
             (1, 3, "2013-06-02")
@@ -203,8 +178,8 @@ mod tests {
         let mut long = Challenge::new([&name, &name], &name, &name, "2013-06-01".parse().unwrap());
         long.ongoing = challenge(1_000).ongoing;
         let all = Challenges { ver: i64::MAX, day: long.since, all: vec![long; MAX_CHALLENGES] };
-        let item = all.to_item(&Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()).unwrap();
-        assert!(item.text("all").unwrap().len() < table::item::MAX_ITEM_BYTES / 2);
+        let item = all.to_item(&Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap());
+        assert!(item.size() < table::item::MAX_ITEM_BYTES / 2, "{}", item.size());
     }
 
     #[test]

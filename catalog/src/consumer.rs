@@ -12,6 +12,7 @@ use log::{
     read_version::ReadVersion,
     scan,
 };
+use serde::{Deserialize, Serialize};
 use table::{Change, Condition, Item, Policy, Query, query_all, update};
 
 use super::Catalog;
@@ -32,9 +33,10 @@ const MAX_READ_VERSION_BYTES: usize = 300 * 1024;
 const LOGS_AT_ONCE: usize = 8;
 
 /// Consumer of events of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumer {
     /// Name, which no other consumer of the workspace has.
+    #[serde(skip_serializing)]
     pub name: String,
     /// Read version up to which it has read; of one kind.
     pub read_version: ReadVersion,
@@ -62,36 +64,18 @@ impl Consumer {
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let time = |name| {
-            let time = Timestamp::from_micros(item.int(name)?);
-            time.ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-        };
-        let read_version = item.text("read_version")?.parse();
-        Ok(Self {
-            name: item.key.sk.clone(),
-            read_version: read_version
-                .map_err(|error: Error| item.corrupt(format_args!("`read_version`: {error}")))?,
-            created_by: item.text("created_by")?.to_owned(),
-            created_at: time("created_at")?,
-            committed_at: time("committed_at")?,
-        })
+        item.to_record_with(ITEM_VERSION, [("name", &item.key.sk)])
     }
 
     fn to_item(&self) -> Result<Item> {
-        let read_version = self.read_version.to_string();
-        if read_version.len() > MAX_READ_VERSION_BYTES {
+        let item = Item::record(key::consumer(&self.read_version.workspace, &self.name), ITEM_VERSION, self);
+        let letters = item.text("read_version")?.len();
+        if letters > MAX_READ_VERSION_BYTES {
             return Err(Error::too_large(format!(
-                "the read version has {} letters, and a consumer keeps {MAX_READ_VERSION_BYTES}; follow from a later day on",
-                read_version.len()
+                "the read version has {letters} letters, and a consumer keeps {MAX_READ_VERSION_BYTES}; follow from a later day on"
             )));
         }
-        Ok(Item::new(key::consumer(&self.read_version.workspace, &self.name))
-            .with("v", ITEM_VERSION)
-            .with("read_version", read_version)
-            .with("created_by", self.created_by.as_str())
-            .with("created_at", self.created_at.micros())
-            .with("committed_at", self.committed_at.micros()))
+        Ok(item)
     }
 }
 
@@ -314,8 +298,8 @@ mod tests {
             .with("ver", 5)
             .with("read_version", "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1b6wQIA___d8t__39wBAW8BAG8CBwC6V48S")
             .with("created_by", "system:billing")
-            .with("created_at", 1_781_049_600_000_000)
-            .with("committed_at", 1_781_049_600_000_000);
+            .with("created_at", "2026-06-10T00:00:00Z")
+            .with("committed_at", "2026-06-10T00:00:00Z");
         let written = consumer.to_item().unwrap().with("ver", 5);
         assert_eq!(Consumer::from_item(&stored).unwrap(), consumer);
         assert_eq!(written, stored);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use event::{Error, ErrorKind, Result, id::check_name};
 use log::key::{self, EntityId};
+use serde::Deserialize;
+use serde_json::json;
 use table::{Change, Item, Policy, Query, check, item::Value, query_all, update};
 
 use super::Catalog;
@@ -52,13 +54,8 @@ impl Catalog {
             }
             let sum = check::sum(&key, "n", before.attributes.get("n"), by)?;
             let mut latest = before.list("latest")?.to_vec();
-            latest.extend(idempotency_key.map(|key| {
-                Value::M(BTreeMap::from([
-                    ("key".to_owned(), key.into()),
-                    ("by".to_owned(), by.into()),
-                    ("n".to_owned(), sum.into()),
-                ]))
-            }));
+            latest
+                .extend(idempotency_key.map(|key| Value::record(&json!({ "key": key, "by": by, "n": sum }))));
             latest.drain(..latest.len().saturating_sub(MAX_REMEMBERED));
             Ok(Change::Put(before.with("n", sum).with("latest", latest), sum))
         })
@@ -101,22 +98,25 @@ pub(super) fn value(item: &Item) -> Result<i64> {
     item.int("n")
 }
 
+/// Change with an idempotency key, and the value after it.
+#[derive(Deserialize)]
+struct Counted {
+    key: String,
+    by: i64,
+    n: i64,
+}
+
 /// Finds the earlier answer to this key.
 fn answered(item: &Item, idempotency_key: Option<&str>, by: i64) -> Result<Option<i64>> {
     let Some(wanted) = idempotency_key else { return Ok(None) };
-    for change in item.list("latest")? {
-        let Value::M(change) = change else { return Err(item.corrupt("a change is no map")) };
-        if change.get("key") == Some(&Value::from(wanted)) {
-            let number = |name: &str| change.get(name).and_then(check::whole);
-            let (Some(was), Some(n)) = (number("by"), number("n")) else {
-                return Err(item.corrupt("a change lacks a number"));
-            };
-            if was != by {
-                return Err(Error::conflict(format!(
+    for Counted { key, by: was, n } in item.field::<Vec<Counted>>("latest")? {
+        if key == wanted {
+            return match was == by {
+                true => Ok(Some(n)),
+                false => Err(Error::conflict(format!(
                     "the idempotency key `{wanted}` was used for a change by {was}, not by {by}"
-                )));
-            }
-            return Ok(Some(n));
+                ))),
+            };
         }
     }
     Ok(None)

@@ -26,29 +26,12 @@ pub type Counts = BTreeMap<Counted, BTreeMap<String, i64>>;
 /// `Corrupt`, when it is no counter, or has an unknown version.
 pub fn counts_of(item: &Item) -> Result<MonthCounts> {
     item.check_version(COUNTER_VERSION)?;
-    let count = |value: &Value| match value {
-        Value::N(number) => number.as_i64().and_then(|count| u64::try_from(count).ok()),
-        _ => None,
-    };
-    let day = |(day, kinds): (&String, &Value)| {
-        let Value::M(kinds) = kinds else { return Err(item.corrupt("`days` is not a map of maps")) };
-        let kind = |(kind, value): (&String, &Value)| {
-            Ok((kind.clone(), count(value).ok_or_else(|| item.corrupt("a count is no number"))?))
-        };
-        Ok((day.clone(), kinds.iter().map(kind).collect::<Result<_>>()?))
-    };
-    item.map("days")?.iter().map(day).collect()
+    item.field("days")
 }
 
 /// Item that stores counts.
 pub fn counts_item(key: table::Key, days: &MonthCounts) -> Item {
-    let value = |kinds: &Kinds| {
-        let kinds = kinds.iter().map(|(kind, count)| (kind.clone(), Value::from(*count as i64)));
-        Value::M(kinds.collect())
-    };
-    let days = days.iter().map(|(day, kinds)| (day.clone(), value(kinds)));
-    let days: BTreeMap<String, Value> = days.collect();
-    Item::new(key).with("v", COUNTER_VERSION).with("days", days)
+    Item::new(key).with("v", COUNTER_VERSION).with("days", Value::record(days))
 }
 
 /// Merges greater counts into counts: the count of a day never falls, so the greater ones are later.

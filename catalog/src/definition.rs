@@ -33,7 +33,7 @@ use super::{Action, AnyEntity, Catalog, change::update, first::First};
 pub const DEFINED: &str = "def";
 
 /// The attribute of a model with the day from which the last change of each field holds.
-const NAMED: &str = "named";
+pub(super) const NAMED: &str = "named";
 
 /// From so many of them on, those of custom metrics that were taken away are forgotten.
 const MAX_NAMED: usize = 100;
@@ -121,11 +121,11 @@ impl Defined {
     fn to_item(&self, number: u64) -> Item {
         let item = Item::new(key::definition(&self.log.workspace, number))
             .with("v", ITEM_VERSION)
-            .with("releases", Value::Ss(self.releases.clone()))
+            .with("releases", Value::record(&self.releases))
             .with("log", self.log.to_string())
             .with("seq", self.place.seq as i64)
             .with("row", i64::from(self.row))
-            .with("appended_at", self.appended_at.micros());
+            .with("appended_at", self.appended_at.to_string());
         with_said(item, self.change.said())
     }
 
@@ -133,41 +133,15 @@ impl Defined {
         item.check_version(ITEM_VERSION)?;
         let log = key::parse_log(workspace, item.text("log")?);
         let log = log.ok_or_else(|| item.corrupt("`log` is no log"))?;
-        let number =
-            |name: &str| item.int(name).and_then(|n| u64::try_from(n).map_err(|_| item.corrupt(name)));
-        let releases = match item.attributes.get("releases") {
-            Some(Value::Ss(releases)) => releases.clone(),
-            _ => return Err(item.corrupt("`releases` is no set of texts")),
-        };
         Ok(Self {
-            releases,
+            releases: item.field("releases")?,
             change: change(item)?,
-            place: LogPosition::of(log.lane, number("seq")?),
+            place: LogPosition::of(log.lane, item.field("seq")?),
             log,
-            row: u32::try_from(number("row")?).map_err(|_| item.corrupt("`row` is too large"))?,
-            appended_at: Timestamp::from_micros(item.int("appended_at")?)
-                .ok_or_else(|| item.corrupt("`appended_at` is no time"))?,
+            row: item.field("row")?,
+            appended_at: item.field("appended_at")?,
         })
     }
-}
-
-/// The item of a model with the days from which the last changes of its fields hold.
-pub(super) fn with_named(item: Item, named: &BTreeMap<String, Day>) -> Item {
-    let days: BTreeMap<_, _> =
-        named.iter().map(|(name, from)| (name.clone(), Value::S(from.to_string()))).collect();
-    if days.is_empty() { item } else { item.with(NAMED, days) }
-}
-
-/// The days from which the last changes of the fields of a model hold, by its item.
-pub(super) fn named(item: &Item) -> Result<BTreeMap<String, Day>> {
-    if !item.attributes.contains_key(NAMED) {
-        return Ok(BTreeMap::new());
-    }
-    let day = |(name, value): (&String, &Value)| match value {
-        Value::S(day) => Ok((name.clone(), day.parse()?)),
-        _ => Err(item.corrupt("`named` has what is no day")),
-    };
-    item.map(NAMED)?.iter().map(day).collect()
 }
 
 /// An item with what a definition says.

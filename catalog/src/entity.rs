@@ -4,21 +4,24 @@ use std::collections::BTreeMap;
 
 use event::{Day, Definition, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
+use serde::{Deserialize, Serialize};
 use table::{Item, item::Value};
 
 use super::{
-    closing::CLOSING,
-    definition::{definition, named, with_definition, with_named},
-    promotion::{PromotionGates, approvals_of, gates_of, with_gates},
-    release::{CREATED_BY, Release, ReleaseDetails, baselines_of},
-    snapshot::{Snapshot, SnapshotContent},
+    definition::{NAMED, definition, with_definition},
+    promotion::{GATES, PromotionGates, gates_of},
+    release::Release,
+    snapshot::{READ_VERSION, Snapshot},
 };
 
 /// Version of the items of entities.
 pub(super) const ITEM_VERSION: i64 = 1;
 
+/// Attribute of what people note of an entity.
+const ATTRIBUTES: &str = "attributes";
+
 /// What every entity has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its id.
     pub id: Id,
@@ -31,10 +34,12 @@ pub struct Entity {
     /// Since when it is archived, if it is.
     pub archived_at: Option<Timestamp>,
     /// Counts the changes that people made, from 1 on; counters of children are no such change.
+    #[serde(rename = "ver")]
     pub version: i64,
     /// The mark of the deletion that is about to take it away, if one is. Only workspaces are marked.
     pub closing: Option<Id>,
     /// What people note of it, under names of their own.
+    #[serde(skip)]
     pub attributes: BTreeMap<String, Value>,
 }
 
@@ -57,45 +62,6 @@ impl Entity {
     pub fn by_age(&self, other: &Self) -> std::cmp::Ordering {
         (self.created_at, &self.name).cmp(&(other.created_at, &other.name))
     }
-
-    fn to_item(&self, at: &EntityId) -> Item {
-        let mut item = Item::new(at.key())
-            .with("v", ITEM_VERSION)
-            .with("ver", self.version)
-            .with("id", self.id.as_str())
-            .with("name", self.name.as_str())
-            .with("created_at", self.created_at.micros())
-            .with("updated_at", self.updated_at.micros());
-        if let Some(at) = self.archived_at {
-            item = item.with("archived_at", at.micros());
-        }
-        if let Some(mark) = &self.closing {
-            item = item.with(CLOSING, mark.as_str());
-        }
-        if !self.attributes.is_empty() {
-            item = item.with("attributes", self.attributes.clone());
-        }
-        item
-    }
-
-    fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let time = |name: &str| {
-            Timestamp::from_micros(item.int(name)?)
-                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-        };
-        let has = |name: &str| item.attributes.contains_key(name);
-        Ok(Self {
-            id: Id::parse(item.text("id")?)?,
-            name: item.text("name")?.to_owned(),
-            created_at: time("created_at")?,
-            updated_at: time("updated_at")?,
-            archived_at: has("archived_at").then(|| time("archived_at")).transpose()?,
-            version: item.int("ver")?,
-            closing: item.optional_text(CLOSING).map(Id::parse).transpose()?,
-            attributes: if has("attributes") { item.map("attributes")?.clone() } else { BTreeMap::new() },
-        })
-    }
 }
 
 /// Number of children of an entity, by type.
@@ -107,24 +73,27 @@ fn children(item: &Item, kind: EntityKind) -> Result<Children> {
 }
 
 /// A group of workspaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Category {
     /// Id, name, age.
+    #[serde(flatten)]
     pub entity: Entity,
     /// How many workspaces it has.
     pub count_of_workspaces: i64,
 }
 
 /// A place for models, configurations, releases and their events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
     /// Id, name, age.
+    #[serde(flatten)]
     pub entity: Entity,
     /// The category it lives in.
     pub category: Id,
     /// `category/name`.
     pub path: String,
     /// How many models, configurations, snapshots and releases it has.
+    #[serde(skip)]
     pub children: Children,
 }
 
@@ -153,11 +122,13 @@ pub struct Model {
 }
 
 /// How a model is set up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// Id, name, age.
+    #[serde(flatten)]
     pub entity: Entity,
     /// The workspace that it is in.
+    #[serde(skip_serializing)]
     pub workspace: Id,
 }
 
@@ -264,25 +235,27 @@ impl AnyEntity {
 
     /// The item that stores it.
     pub fn to_item(&self) -> Item {
-        let item = self.entity().to_item(&self.at());
-        let item = self
-            .children()
-            .into_iter()
-            .fold(item, |item, (kind, count)| item.with(kind.counter().unwrap_or_default(), count));
-        let item = match self {
-            Self::Workspace(workspace) => {
-                item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
+        let key = self.at().key();
+        let mut item = match self {
+            Self::Category(category) => Item::record(key, ITEM_VERSION, category),
+            Self::Workspace(workspace) => Item::record(key, ITEM_VERSION, workspace),
+            Self::Model(model) => with_model(Item::record(key, ITEM_VERSION, &model.entity), model),
+            Self::Configuration(configuration) => Item::record(key, ITEM_VERSION, configuration),
+            Self::Snapshot(snapshot) => Item::record(key, ITEM_VERSION, snapshot)
+                .with(READ_VERSION, snapshot.content.read_version.clone()),
+            Self::Release(release) => Item::record(key, ITEM_VERSION, release),
+            Self::User(entity) | Self::Group(entity) | Self::System(entity) => {
+                Item::record(key, ITEM_VERSION, entity)
             }
-            Self::Model(model) => {
-                let item = with_named(with_definition(item, &model.definition), &model.named);
-                with_gates(item, model.gates.as_ref())
-            }
-            Self::Snapshot(snapshot) => snapshot.content.to_item(item),
-            Self::Release(release) => release.to_item(item),
-            _ => item,
         };
+        for (kind, count) in self.children() {
+            item = item.with(kind.counter().unwrap_or_default(), count);
+        }
+        if !self.entity().attributes.is_empty() {
+            item = item.with(ATTRIBUTES, self.entity().attributes.clone());
+        }
         match self.index() {
-            Some((pk, sk)) => item.with("GSI1PK", pk).with("GSI1SK", sk),
+            Some(index) => item.indexed(index),
             None => item,
         }
     }
@@ -293,42 +266,54 @@ impl AnyEntity {
     /// `Corrupt`, when it is not the item of one.
     pub fn from_item(item: &Item) -> Result<Self> {
         let at = EntityId::of_key(&item.key).ok_or_else(|| item.corrupt("this is the key of no entity"))?;
-        let entity = Entity::from_item(item)?;
-        Ok(match at {
-            EntityId::Category(_) => {
-                Self::Category(Category { entity, count_of_workspaces: item.int("count_of_workspaces")? })
+        let workspace = at.workspace().map_or("", Id::as_str);
+        let of_key = [("workspace", workspace)];
+        let mut any = match &at {
+            EntityId::Category(_) => Self::Category(item.to_record(ITEM_VERSION)?),
+            EntityId::Workspace(_) => {
+                let children = children(item, EntityKind::Workspace)?;
+                Self::Workspace(Workspace { children, ..item.to_record(ITEM_VERSION)? })
             }
-            EntityId::Workspace(_) => Self::Workspace(Workspace {
-                entity,
-                category: Id::parse(item.text("category")?)?,
-                path: item.text("path")?.to_owned(),
-                children: children(item, EntityKind::Workspace)?,
+            EntityId::Model(workspace, _) => Self::Model(Model {
+                entity: item.to_record(ITEM_VERSION)?,
+                workspace: workspace.clone(),
+                definition: definition(item)?,
+                named: item.field::<Option<_>>(NAMED)?.unwrap_or_default(),
+                gates: gates_of(item)?,
             }),
-            EntityId::Model(workspace, _) => {
-                let (definition, named, gates) = (definition(item)?, named(item)?, gates_of(item)?);
-                Self::Model(Model { entity, workspace, definition, named, gates })
+            EntityId::Configuration(..) => Self::Configuration(item.to_record_with(ITEM_VERSION, of_key)?),
+            EntityId::Snapshot(..) => {
+                let mut snapshot: Snapshot = item.to_record_with(ITEM_VERSION, of_key)?;
+                if item.attributes.contains_key(READ_VERSION) {
+                    snapshot.content.read_version = item.bytes(READ_VERSION)?.to_vec();
+                }
+                Self::Snapshot(snapshot)
             }
-            EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
-            EntityId::Snapshot(workspace, _) => {
-                Self::Snapshot(Snapshot { entity, workspace, content: SnapshotContent::from_item(item)? })
+            EntityId::Release(..) => {
+                let model = key::parse_release_index(item.text("GSI1PK")?);
+                let model = model.ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?;
+                let of_key = [("workspace", workspace), ("model_id", model.as_str())];
+                Self::Release(item.to_record_with(ITEM_VERSION, of_key)?)
             }
-            EntityId::Release(workspace, _) => Self::Release(Release {
-                entity,
-                workspace,
-                model: item.text("model")?.to_owned(),
-                model_id: key::parse_release_index(item.text("GSI1PK")?)
-                    .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
-                configuration: item.optional_text("configuration").map(str::to_owned),
-                configuration_id: item.optional_text("configuration_id").map(Id::parse).transpose()?,
-                environment: item.optional_text("environment").map(str::to_owned),
-                details: Box::new(ReleaseDetails::from_item(item)?),
-                created_by: item.text(CREATED_BY)?.to_owned(),
-                approvals: approvals_of(item)?,
-                baselines: baselines_of(item)?,
-            }),
-            EntityId::User(_) => Self::User(entity),
-            EntityId::Group(_) => Self::Group(entity),
-            EntityId::System(_) => Self::System(entity),
-        })
+            EntityId::User(_) => Self::User(item.to_record(ITEM_VERSION)?),
+            EntityId::Group(_) => Self::Group(item.to_record(ITEM_VERSION)?),
+            EntityId::System(_) => Self::System(item.to_record(ITEM_VERSION)?),
+        };
+        if item.attributes.contains_key(ATTRIBUTES) {
+            any.entity_mut().attributes = item.map(ATTRIBUTES)?.clone();
+        }
+        Ok(any)
+    }
+}
+
+/// Adds what a model has beside every entity to its item.
+fn with_model(item: Item, model: &Model) -> Item {
+    let mut item = with_definition(item, &model.definition);
+    if !model.named.is_empty() {
+        item = item.with(NAMED, Value::record(&model.named));
+    }
+    match &model.gates {
+        Some(gates) => item.with(GATES, Value::record(&gates.body())),
+        None => item,
     }
 }

@@ -10,6 +10,7 @@ use event::{Error, Id, Result, Timestamp, id::check_name};
 use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use table::{
     Condition, Cursor, Index, Item, Key, Pages, Query, Table, item::Value, query_all, unless_overtaken,
 };
@@ -124,7 +125,7 @@ impl Happening {
         item.check_version(ITEM_VERSION)?;
         let text = |name| item.optional_text(name).map(str::to_owned);
         let (what, about, environment) = (item.text("what")?, item.text("about")?, text("environment"));
-        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
+        let at = item.field("at")?;
         // An item of an environment has another key, but the same name.
         let key = key::happening(workspace, at, what, about, environment.as_deref().unwrap_or_default());
         Ok(Self {
@@ -327,7 +328,8 @@ fn check_limit(limit: usize) -> Result<()> {
 pub(crate) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
     let environment = change.environment.as_deref().unwrap_or_default();
     let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
-    let item = placed(table, workspace, change.to_item(key), Some(&change.model)).await?;
+    let item = Item::record(key, ITEM_VERSION, change);
+    let item = placed(table, workspace, item, Some(&change.model)).await?;
     unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }
 
@@ -364,17 +366,10 @@ async fn told(
     [what, about, environment, note]: [&str; 4],
     model: Option<&str>,
 ) -> Result<Item> {
-    let mut item = Item::new(key::happening(workspace, at, what, about, environment))
-        .with("v", ITEM_VERSION)
-        .with("at", at.micros())
-        .with("what", what)
-        .with("about", about)
-        .with("note", note);
-    for (name, text) in [("model", model), ("environment", Some(environment).filter(|of| !of.is_empty()))] {
-        if let Some(text) = text {
-            item = item.with(name, text);
-        }
-    }
+    let key = key::happening(workspace, at, what, about, environment);
+    let environment = Some(environment).filter(|of| !of.is_empty());
+    let record = json!({ "at": at, "what": what, "about": about, "note": note, "model": model, "environment": environment });
+    let item = Item::record(key, ITEM_VERSION, &record);
     placed(table, workspace, item, model).await
 }
 

@@ -4,6 +4,7 @@
 
 use event::{Error, Id, Result, lane::MAX_LANES};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item};
 
 use super::Catalog;
@@ -12,7 +13,7 @@ use super::Catalog;
 const ITEM_VERSION: i64 = 1;
 
 /// How many lanes the days of a workspace get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lanes {
     /// How many.
     pub count: u8,
@@ -28,18 +29,11 @@ impl Default for Lanes {
 
 impl Lanes {
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        match u8::try_from(item.int("count")?) {
-            Ok(count @ 1..=MAX_LANES) => Ok(Self { count, ver: item.int("ver")? }),
+        let lanes: Self = item.to_record(ITEM_VERSION)?;
+        match lanes.count {
+            1..=MAX_LANES => Ok(lanes),
             _ => Err(item.corrupt(format_args!("`count` is not 1 to {MAX_LANES}"))),
         }
-    }
-
-    fn to_item(self, workspace: &Id) -> Item {
-        Item::new(key::lanes(workspace))
-            .with("v", ITEM_VERSION)
-            .with("ver", self.ver)
-            .with("count", i64::from(self.count))
     }
 }
 
@@ -74,7 +68,7 @@ impl Catalog {
             0 => Condition::Absent,
             ver => Condition::Equals("ver", ver.into()),
         };
-        self.table.put(lanes.to_item(workspace), condition).await?;
+        self.table.put(Item::record(key::lanes(workspace), ITEM_VERSION, &lanes), condition).await?;
         Ok(lanes)
     }
 }

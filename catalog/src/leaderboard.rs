@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use event::{Day, Error, Id, Result, Timestamp};
 use fold::Windowed;
 use log::{active, key};
+use serde::{Deserialize, Serialize};
 use table::{
     Condition, Index, Item, Key, Query, Update, Write,
     item::{Number, Value},
@@ -22,7 +23,7 @@ const DAYS_LOOKED_AT: usize = 31;
 pub const MAX_LEADERBOARD: usize = 1_000;
 
 /// Rank of a release.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Name of the metric.
     pub metric: String,
@@ -69,56 +70,6 @@ const READ: [&str; 6] = ["name", "model", "GSI1PK", "board", "score", "place"];
 /// Attributes that place a release on the leaderboard. The audit log leaves them out: they are no decisions of people.
 const PLACE: &[&str] = READ.split_at(3).1;
 
-impl Ranked {
-    /// Encodes it as the attribute `place`. The value is a text, since numbers of items have a smaller range.
-    fn to_value(&self) -> Value {
-        let environments = self.environments.iter().map(|name| Value::from(name.as_str()));
-        let fields = [
-            ("metric", Value::from(self.metric.as_str())),
-            ("value", Value::from(self.value.to_string())),
-            ("day", Value::from(self.day.to_string())),
-            ("days", Value::from(self.days as i64)),
-            ("n", Value::from(self.n as i64)),
-            ("is_ranked", Value::Bool(self.is_ranked)),
-            ("environments", Value::L(environments.collect())),
-        ];
-        Value::M(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-    }
-
-    fn from_item(item: &Item) -> Result<Self> {
-        let fields = item.map("place")?;
-        let wrong = |name: &str| item.corrupt(format_args!("`{name}` of its place"));
-        let text = |name: &str| match fields.get(name) {
-            Some(Value::S(text)) => Ok(text.as_str()),
-            _ => Err(wrong(name)),
-        };
-        let count = |name: &str| match fields.get(name) {
-            Some(Value::N(number)) => {
-                number.as_i64().and_then(|count| u64::try_from(count).ok()).ok_or_else(|| wrong(name))
-            }
-            _ => Err(wrong(name)),
-        };
-        let (Some(Value::Bool(is_ranked)), Some(Value::L(names))) =
-            (fields.get("is_ranked"), fields.get("environments"))
-        else {
-            return Err(wrong("is_ranked"));
-        };
-        let name = |value: &Value| match value {
-            Value::S(text) => Ok(text.clone()),
-            _ => Err(wrong("environments")),
-        };
-        Ok(Self {
-            metric: text("metric")?.to_owned(),
-            value: text("value")?.parse().map_err(|_| wrong("value"))?,
-            day: text("day")?.parse()?,
-            days: count("days")?,
-            n: count("n")?,
-            is_ranked: *is_ranked,
-            environments: names.iter().map(name).collect::<Result<_>>()?,
-        })
-    }
-}
-
 impl RankedRelease {
     fn from_item(item: &Item) -> Result<Self> {
         let is_placed = item.attributes.contains_key("board");
@@ -131,7 +82,7 @@ impl RankedRelease {
             model: item.text("model")?.to_owned(),
             model_id: key::parse_release_index(item.text("GSI1PK")?)
                 .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
-            ranked: is_placed.then(|| Ranked::from_item(item)).transpose()?,
+            ranked: is_placed.then(|| item.field("place")).transpose()?,
             score: is_placed.then(score).transpose()?,
             key: item.key.clone(),
         })
@@ -214,7 +165,7 @@ impl Catalog {
             let ranked = found.and_then(|((day, window), environments)| {
                 Some(Ranked {
                     metric: primary.metric.name().to_owned(),
-                    value: window.value()?,
+                    value: window.value().filter(|value| value.is_finite())?,
                     day: (*day)?,
                     days: window.days(),
                     n: window.n(),
@@ -293,7 +244,7 @@ impl Catalog {
             Some((ranked, _)) => update
                 .set("board", key::workspace_page(workspace))
                 .set("score", score.map_or(Value::Null, Value::N))
-                .set("place", ranked.to_value()),
+                .set("place", Value::record(ranked)),
         };
         // The update fails if the release was deleted.
         unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)

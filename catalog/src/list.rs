@@ -32,11 +32,11 @@ const NEEDED: [&str; 32] = [
     "configuration",
     "configuration_id",
     "snapshot_id",
+    "snapshot_days",
     "environment",
     "what",
     "words",
-    "first_day",
-    "last_day",
+    "window",
     "columns",
     "as_of",
     "rows",
@@ -46,7 +46,7 @@ const NEEDED: [&str; 32] = [
 ];
 
 /// Attributes that may be left unread, since they can be large.
-pub const OPTIONAL: [&str; 13] = [
+pub const OPTIONAL: [&str; 11] = [
     "attributes",
     "metrics",
     "secrets",
@@ -54,8 +54,6 @@ pub const OPTIONAL: [&str; 13] = [
     "commit",
     "artefact_uri",
     "artefact_digest",
-    "snapshot_from",
-    "snapshot_to",
     "snapshot",
     "author",
     "baselines",

@@ -17,11 +17,8 @@ use event::{
 };
 use futures::future::try_join_all;
 use log::key;
-use table::{
-    Item, MAX_TRANSACTION_BYTES, Pages, Query, Table,
-    item::{MAX_ITEM_BYTES, Value},
-    query_all,
-};
+use serde::{Deserialize, Serialize};
+use table::{Item, MAX_TRANSACTION_BYTES, Pages, Query, Table, item::MAX_ITEM_BYTES, query_all};
 
 use super::{Action, Catalog, Effect};
 
@@ -42,13 +39,15 @@ const _: () = assert!(3 * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 pub(super) const ITEM_VERSION: i64 = 1;
 
 /// A release event.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReleaseChange {
     /// Time at which it happened: `released_at`.
     pub at: Timestamp,
     /// Action of the event.
+    #[serde(rename = "what")]
     pub action: Action,
     /// Name of the release.
+    #[serde(rename = "about")]
     pub release: String,
     /// Name of its model.
     pub model: String,
@@ -59,7 +58,7 @@ pub struct ReleaseChange {
 }
 
 /// Release that is live, or was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Live {
     /// Name of the release.
     pub release: String,
@@ -71,11 +70,13 @@ pub struct Live {
 pub type LiveState = BTreeMap<String, Live>;
 
 /// Change of a live state, and the state after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveChange {
     /// The event.
+    #[serde(flatten)]
     pub change: ReleaseChange,
     /// Live state after it.
+    #[serde(rename = "live")]
     pub state: LiveState,
 }
 
@@ -116,75 +117,18 @@ impl ReleaseChange {
             Effect::Registers | Effect::Defines | Effect::EndsLive | Effect::GoesLive => {}
         }
     }
-
-    pub(super) fn to_item(&self, key: table::Key) -> Item {
-        let item = Item::new(key)
-            .with("v", ITEM_VERSION)
-            .with("at", self.at.micros())
-            .with("what", self.action.name())
-            .with("about", self.release.as_str())
-            .with("model", self.model.as_str());
-        let texts = [("environment", &self.environment), ("note", &self.note)];
-        texts.into_iter().fold(item, |item, (name, text)| match text {
-            Some(text) => item.with(name, text.as_str()),
-            None => item,
-        })
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let action = Action::from_name(item.text("what")?);
-        Ok(Self {
-            at: time(item, "at")?,
-            action: action.ok_or_else(|| item.corrupt("`what` is no action"))?,
-            release: item.text("about")?.to_owned(),
-            model: item.text("model")?.to_owned(),
-            environment: item.optional_text("environment").map(str::to_owned),
-            note: item.optional_text("note").map(str::to_owned),
-        })
-    }
-}
-
-fn time(item: &Item, name: &str) -> Result<Timestamp> {
-    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-}
-
-/// Encodes a live state as a value.
-pub(super) fn encode(state: &LiveState) -> Value {
-    let entry = |(model, live): (&String, &Live)| {
-        let fields = [
-            ("release".to_owned(), Value::from(live.release.as_str())),
-            ("since".to_owned(), Value::from(live.since.micros())),
-        ];
-        (model.clone(), Value::M(fields.into_iter().collect()))
-    };
-    Value::M(state.iter().map(entry).collect())
 }
 
 /// Decodes the live state of an item.
 pub(super) fn state_of(item: &Item) -> Result<LiveState> {
-    let wrong = || item.corrupt("`live` is not releases by model");
-    let entry = |(model, value): (&String, &Value)| {
-        let Value::M(fields) = value else { return None };
-        let (Some(Value::S(release)), Some(Value::N(since))) = (fields.get("release"), fields.get("since"))
-        else {
-            return None;
-        };
-        let since = Timestamp::from_micros(since.as_i64()?)?;
-        Some((model.clone(), Live { release: release.clone(), since }))
-    };
-    item.map("live")?.iter().map(|pair| entry(pair).ok_or_else(wrong)).collect()
+    item.field("live")
 }
 
 impl LiveChange {
     pub(super) fn to_item(&self, workspace: &Id, environment: &str) -> Item {
         let change = &self.change;
         let key = key::live_change(workspace, environment, change.at, change.action.name(), &change.release);
-        change.to_item(key).with("live", encode(&self.state))
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        Ok(Self { change: ReleaseChange::from_item(item)?, state: state_of(item)? })
+        Item::record(key, ITEM_VERSION, self)
     }
 }
 

@@ -8,7 +8,7 @@ use table::{Item, Query, query_all};
 
 use super::{
     Catalog,
-    live::{LiveState, ReleaseChange},
+    live::{ITEM_VERSION, LiveState, ReleaseChange},
 };
 
 /// Spans by release, each with its beginning and end; without an end it is still live.
@@ -34,7 +34,7 @@ impl Catalog {
         let range = key::live_changes_until(workspace, environment, until);
         let items = query_all(&*self.table, Query::table(range).only(&READ)).await?;
         let mut changes: Vec<ReleaseChange> =
-            items.iter().map(ReleaseChange::from_item).collect::<Result<_>>()?;
+            items.iter().map(|item| item.to_record(ITEM_VERSION)).collect::<Result<_>>()?;
         if changes.is_empty() {
             self.check_environment(workspace, environment).await?;
         }

@@ -8,7 +8,8 @@ use table::Item;
 
 use super::{
     ANSWERED_DAYS, Activity, AnsweredReview, AnyEntity, Configuration, Entity, Follow, Grant, LiveState,
-    Membership, Model, Release, Snapshot, Workspace, counter, counts::Counts, digest::days_before, live,
+    Membership, Model, Release, Snapshot, Workspace, activity, counter, counts::Counts, digest::days_before,
+    live,
 };
 
 /// Free counters by name.
@@ -152,7 +153,7 @@ impl UserPage {
                 "u" => user = entity(item)?,
                 "g" => groups.extend(Membership::from_item(item)?),
                 "grant" => grants.extend(Grant::from_item(item)?),
-                "act" => activity.push(Activity::from_item(item)?),
+                "act" => activity.push(item.to_record(activity::ITEM_VERSION)?),
                 "follow" => follows.push(Follow::from_item(item)?.1),
                 "answered" => answered.push(AnsweredReview::from_item(item)?),
                 "n" => {

@@ -4,7 +4,6 @@
 //! reads, and of approvals, which stand with the release, in its item. A release is judged once, at the request to make it live,
 //! by the evidence of that time.
 
-mod item;
 mod kept;
 #[cfg(test)]
 mod tests;
@@ -16,8 +15,7 @@ use event::{Error, Result, Timestamp, Window, id::check_name};
 use fold::AnyMetric;
 use log::audit::Author;
 use serde::{Deserialize, Serialize};
-
-pub(super) use item::{approvals_of, gates_of, with_approvals, with_gates};
+use table::Item;
 
 /// Default number of days over which a release is judged.
 pub const GATE_DAYS: u32 = 7;
@@ -38,7 +36,7 @@ pub const MAX_APPROVAL_NOTE_BYTES: usize = 512;
 const ROUNDING: f64 = 1e-12;
 
 /// Attributes of the items of a model and of a release.
-const GATES: &str = "gates";
+pub(super) const GATES: &str = "gates";
 const APPROVALS: &str = "approvals";
 
 /// Promotion gates as written in a request, in the item of a model, and in an answer.
@@ -103,7 +101,7 @@ pub struct AgainstChampion {
 }
 
 /// Approval of a release for an environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     /// Environment of the approval.
     pub environment: String,
@@ -287,6 +285,12 @@ fn alone(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
     of.approvals.iter().find(is_second).is_none().then(|| {
         format!("nobody has approved it for {environment} other than {created}{requester}, who asks for it")
     })
+}
+
+/// Decodes the gates from the item of a model.
+pub(super) fn gates_of(item: &Item) -> Result<Option<PromotionGates>> {
+    let body = item.field::<Option<_>>(GATES)?.unwrap_or_default();
+    PromotionGates::read(&body).map_err(|error| item.corrupt(format_args!("`{GATES}`: {error}")))
 }
 
 impl PromotionGates {

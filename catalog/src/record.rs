@@ -4,13 +4,13 @@ use event::{Id, Result};
 use log::key;
 use table::{
     Condition, Item, KeyRange, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Policy, Query, Table, Write,
-    check::write_bytes, query_all, unless_overtaken,
+    check::write_bytes, item::Value, query_all, unless_overtaken,
 };
 
 use super::{
     Catalog,
     feed::note_release,
-    live::{ITEM_VERSION, LiveChange, LiveState, ReleaseChange, encode, first, state_of},
+    live::{ITEM_VERSION, LiveChange, LiveState, ReleaseChange, first, state_of},
 };
 
 /// Records release events: the happenings, and the live releases after them.
@@ -64,7 +64,7 @@ async fn put_in_place(
         let placed = LiveChange { change: change.clone(), state: state.clone() };
         let mut repairs = Vec::new();
         for item in &after {
-            let mut known = LiveChange::from_item(item)?;
+            let mut known: LiveChange = item.to_record(ITEM_VERSION)?;
             known.change.apply(&mut state);
             if known.state == state {
                 // From here on the states are unchanged.
@@ -99,7 +99,7 @@ async fn write_changes(
         let control = Item::new(key::live(workspace, environment))
             .with("v", ITEM_VERSION)
             .with("ver", ver)
-            .with("live", encode(state));
+            .with("live", Value::record(state));
         let mut writes = vec![Write::Put(control, unchanged)];
         let last = Write::Put(last, Condition::Absent);
         // Each transaction keeps room for the last write, so that it goes with the last repairs.

@@ -5,19 +5,16 @@ mod baseline;
 
 use std::collections::BTreeMap;
 
-use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
+use event::{Error, Id, Result, Timestamp, Window, id::check_name};
 use log::key::{EntityId, EntityKind};
-use table::{
-    Item,
-    item::{Number, Value},
-};
+use serde::{Deserialize, Serialize};
+use table::item::Number;
 
 use super::{
     AnyEntity, Approval, Attributes, Catalog, Entity, New, NewEntity, Secrets, WorkspacePage,
-    attributes::check_attributes, no_model, promotion::with_approvals, secret, unexpected,
+    attributes::check_attributes, no_model, secret, unexpected,
 };
 
-pub(super) use baseline::baselines_of;
 pub use baseline::{Baselines, MAX_BASELINES};
 
 /// The most bytes in the URI of an artefact.
@@ -34,15 +31,18 @@ pub const MAX_METRICS: usize = 64;
 
 /// One version of a model with its configuration, put to an environment. Its name and what it is made of
 /// never change; what people note in its `attributes`, approvals and baselines may.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// Id, name, age.
+    #[serde(flatten)]
     pub entity: Entity,
     /// The workspace that it is in.
+    #[serde(skip_serializing)]
     pub workspace: Id,
     /// The model, by the name that it had.
     pub model: String,
-    /// The model.
+    /// The model, which the index of releases names.
+    #[serde(skip_serializing)]
     pub model_id: Id,
     /// The configuration, by the name that it had.
     pub configuration: Option<String>,
@@ -51,20 +51,20 @@ pub struct Release {
     /// The environment that it was made for.
     pub environment: Option<String>,
     /// Where it comes from.
+    #[serde(flatten)]
     pub details: Box<ReleaseDetails>,
     /// Principal that created it, as in the audit log.
     pub created_by: String,
     /// Who approves that it is live, and where; the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
     /// Days that it is measured from, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub baselines: Baselines,
 }
 
-/// The attribute of who created a release.
-pub(super) const CREATED_BY: &str = "created_by";
-
 /// Where a release comes from: what is known of it once and for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseDetails {
     /// The commit of the code.
     pub commit: Option<String>,
@@ -73,12 +73,16 @@ pub struct ReleaseDetails {
     /// Its digest, such as `sha256:9f86d081...`.
     pub artefact_digest: Option<String>,
     /// The days of the data that it was trained on.
+    #[serde(rename = "snapshot_days")]
     pub snapshot: Option<Window>,
     /// The snapshot that it was tuned on.
+    #[serde(flatten)]
     pub tuned_on: Option<TunedOn>,
     /// What it measured at training time, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Number>,
     /// The secrets that it needs, by name, each with its version; never what they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: Secrets,
     /// Remarks.
     pub notes: Option<String>,
@@ -87,11 +91,13 @@ pub struct ReleaseDetails {
 }
 
 /// The snapshot that a release was tuned on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunedOn {
     /// Its id.
+    #[serde(rename = "snapshot_id")]
     pub id: Id,
     /// The name that it has, or had when it was deleted.
+    #[serde(rename = "snapshot")]
     pub name: String,
 }
 
@@ -121,71 +127,6 @@ impl ReleaseDetails {
         }
         secret::check(&self.secrets)?;
         self.metrics.keys().try_for_each(|name| check_name(name))
-    }
-
-    fn to_item(&self, mut item: Item) -> Item {
-        let texts = [
-            ("commit", &self.commit),
-            ("artefact_uri", &self.artefact_uri),
-            ("artefact_digest", &self.artefact_digest),
-            ("notes", &self.notes),
-            ("author", &self.author),
-        ];
-        for (name, text) in texts {
-            if let Some(text) = text {
-                item = item.with(name, text.as_str());
-            }
-        }
-        if let Some(window) = self.snapshot {
-            item = item
-                .with("snapshot_from", window.from().to_string())
-                .with("snapshot_to", window.to().to_string());
-        }
-        if let Some(on) = &self.tuned_on {
-            item = item.with("snapshot_id", on.id.as_str()).with("snapshot", on.name.as_str());
-        }
-        if !self.metrics.is_empty() {
-            // As texts: engines do not keep every double as a number.
-            let metrics: BTreeMap<String, Value> =
-                self.metrics.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-            item = item.with("metrics", metrics);
-        }
-        secret::to_item(&self.secrets, item)
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        let text = |name| item.optional_text(name).map(str::to_owned);
-        let day = |name| item.optional_text(name).map(str::parse::<Day>).transpose();
-        let snapshot = match (day("snapshot_from")?, day("snapshot_to")?) {
-            (Some(from), Some(to)) => Some(Window::new(from, to)?),
-            _ => None,
-        };
-        let tuned_on = match (item.optional_text("snapshot_id"), text("snapshot")) {
-            (Some(id), Some(name)) => Some(TunedOn { id: Id::parse(id)?, name }),
-            _ => None,
-        };
-        let metrics = match item.attributes.get("metrics") {
-            Some(Value::M(metrics)) => metrics
-                .iter()
-                .map(|(name, value)| {
-                    let number = if let Value::S(text) = value { Number::parse(text).ok() } else { None };
-                    let wrong = || item.corrupt(format_args!("the metric `{name}` is no number"));
-                    Ok((name.clone(), number.ok_or_else(wrong)?))
-                })
-                .collect::<Result<_>>()?,
-            _ => BTreeMap::new(),
-        };
-        Ok(Self {
-            commit: text("commit"),
-            artefact_uri: text("artefact_uri"),
-            artefact_digest: text("artefact_digest"),
-            snapshot,
-            tuned_on,
-            metrics,
-            secrets: secret::from_item(item)?,
-            notes: text("notes"),
-            author: text("author"),
-        })
     }
 }
 
@@ -240,23 +181,6 @@ impl ReleaseSpec {
              a release never changes, so give the new one a new name",
             self.name
         ))
-    }
-}
-
-impl Release {
-    pub(super) fn to_item(&self, item: Item) -> Item {
-        let texts = [
-            ("configuration", self.configuration.as_deref()),
-            ("configuration_id", self.configuration_id.as_ref().map(Id::as_str)),
-            ("environment", self.environment.as_deref()),
-            (CREATED_BY, Some(&*self.created_by)),
-        ];
-        let item = item.with("model", self.model.as_str());
-        let item = texts.into_iter().fold(item, |item, (name, text)| match text {
-            Some(text) => item.with(name, text),
-            None => item,
-        });
-        baseline::with_baselines(with_approvals(self.details.to_item(item), &self.approvals), &self.baselines)
     }
 }
 

@@ -19,7 +19,8 @@ use log::{
     key::{self, Counted},
     layout::{self, LAYOUT},
 };
-use table::{Change, Condition, Item, Policy, Write, item::Value, unless_overtaken, update};
+use serde::{Deserialize, Serialize};
+use table::{Change, Condition, Item, Policy, Write, unless_overtaken, update};
 
 use super::{Catalog, counts::read_counts};
 
@@ -42,7 +43,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 const ITEM_VERSION: i64 = 2;
 
 /// How long a workspace keeps its events.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     /// For how many days after their own; for good when `None`.
     pub days: Option<u32>,
@@ -51,6 +52,7 @@ pub struct Retention {
     /// Releases whose days stay: all days on which events name them.
     pub pinned_releases: BTreeSet<String>,
     /// Snapshots, by their ids, with the days that stay as long as the snapshot is there.
+    #[serde(default)]
     pub pinned_snapshots: BTreeMap<Id, Window>,
     /// When it was last changed.
     pub changed_at: Timestamp,
@@ -134,51 +136,15 @@ impl Retention {
                 "the table is of a layout in which no snapshot pins days: call `almanac admin upgrade` first",
             ));
         }
-        let texts = |texts: Vec<String>| Value::L(texts.into_iter().map(Value::S).collect());
-        let days = |days: &Window| Value::S(format!("{}/{}", days.from(), days.to()));
-        let snapshots =
-            self.pinned_snapshots.iter().map(|(id, window)| (id.as_str().to_owned(), days(window)));
-        let item = Item::new(key::retention(workspace));
-        let item = match version {
-            1 => item,
-            _ => item.with("pinned_snapshots", snapshots.collect::<BTreeMap<_, _>>()),
-        };
-        let item = item
-            .with("v", version)
-            .with("ver", self.ver)
-            .with("changed_at", self.changed_at.micros())
-            .with("pinned_days", texts(self.pinned_days.iter().map(Day::to_string).collect()))
-            .with("pinned_releases", texts(self.pinned_releases.iter().cloned().collect()));
-        Ok(match self.days {
-            Some(days) => item.with("days", i64::from(days)),
-            None => item,
-        })
+        let mut item = Item::record(key::retention(workspace), version, self);
+        if version < ITEM_VERSION {
+            item.attributes.remove("pinned_snapshots");
+        }
+        Ok(item)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        if item.int("v")? != 1 {
-            item.check_version(ITEM_VERSION)?;
-        }
-        let text = |value: &Value| match value {
-            Value::S(text) => Ok(text.clone()),
-            _ => Err(item.corrupt("a pin is no text")),
-        };
-        let days = item.attributes.contains_key("days").then(|| item.int("days")).transpose()?;
-        let days =
-            days.map(|days| u32::try_from(days).map_err(|_| item.corrupt("`days` is no number of days")));
-        Ok(Self {
-            days: days.transpose()?,
-            pinned_days: item
-                .list("pinned_days")?
-                .iter()
-                .map(|day| text(day)?.parse().map_err(|_| item.corrupt("a pinned day is no day")))
-                .collect::<Result<_>>()?,
-            pinned_releases: item.list("pinned_releases")?.iter().map(text).collect::<Result<_>>()?,
-            pinned_snapshots: snapshots_of(item)?,
-            changed_at: Timestamp::from_micros(item.int("changed_at")?)
-                .ok_or_else(|| item.corrupt("`changed_at` is no time"))?,
-            ver: item.int("ver")?,
-        })
+        item.to_record(if item.int("v")? == 1 { 1 } else { ITEM_VERSION })
     }
 
     /// Adds a pin or removes it.
@@ -358,28 +324,12 @@ impl Catalog {
     }
 }
 
-/// The days that snapshots pin; none in version 1.
-fn snapshots_of(item: &Item) -> Result<BTreeMap<Id, Window>> {
-    if !item.attributes.contains_key("pinned_snapshots") {
-        return Ok(BTreeMap::new());
-    }
-    let wrong = || item.corrupt("a pinned snapshot has no days");
-    let days = |days: &Value| match days {
-        Value::S(days) => {
-            let (from, to) = days.split_once('/').ok_or_else(wrong)?;
-            Window::new(from.parse()?, to.parse()?)
-        }
-        _ => Err(wrong()),
-    };
-    item.map("pinned_snapshots")?.iter().map(|(id, window)| Ok((Id::parse(id)?, days(window)?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
     use event::{Clock, ErrorKind, Task};
-    use table::{Table, sqlite::SqliteTable};
+    use table::{Table, item::Value, sqlite::SqliteTable};
 
     use super::*;
     use crate::ReleaseSpec;
@@ -410,7 +360,7 @@ mod tests {
         let first = Item::new(key::retention(&workspace))
             .with("v", 1)
             .with("ver", 3)
-            .with("changed_at", 1_781_049_600_000_000)
+            .with("changed_at", "2026-06-10T00:00:00Z")
             .with("pinned_days", Value::L(vec![text("2026-06-01")]))
             .with("pinned_releases", Value::L(vec![text("v1")]))
             .with("days", 90);
@@ -430,7 +380,7 @@ mod tests {
         assert_eq!(known.to_item(&workspace, 1).unwrap(), first);
         assert!(with_snapshot.to_item(&workspace, 1).is_err());
         let second = with_snapshot.to_item(&workspace, LAYOUT).unwrap();
-        let days = [(workspace.as_str().to_owned(), text("2026-05-01/2026-05-31"))];
+        let days = [(workspace.as_str().to_owned(), text("2026-05-01..2026-05-31"))];
         assert_eq!(second, first.with("v", 2).with("pinned_snapshots", BTreeMap::from(days)));
         assert_eq!(Retention::from_item(&second).unwrap(), with_snapshot);
         assert!(Retention::from_item(&second.with("v", 3)).is_err());

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use event::{Error, Result};
-use table::{Item, item::Value};
 
 /// The version of each secret that a release needs, by the name of the secret.
 pub type Secrets = BTreeMap<String, String>;
@@ -117,25 +116,6 @@ fn check_text(what: &str, text: &str, most: usize, is_version: bool) -> Result<(
         ));
     }
     Ok(())
-}
-
-/// Adds these references to an item; there is no attribute when there are none.
-pub(super) fn to_item(secrets: &Secrets, item: Item) -> Item {
-    let values = secrets.iter().map(|(name, version)| (name.clone(), Value::S(version.clone())));
-    match secrets.is_empty() {
-        true => item,
-        false => item.with("secrets", values.collect::<BTreeMap<_, _>>()),
-    }
-}
-
-/// Decodes the references of an item.
-pub(super) fn from_item(item: &Item) -> Result<Secrets> {
-    let Some(Value::M(secrets)) = item.attributes.get("secrets") else { return Ok(Secrets::new()) };
-    let read = |(name, version): (&String, &Value)| match version {
-        Value::S(version) => Ok((name.clone(), version.clone())),
-        _ => Err(item.corrupt("the version of a secret is no text")),
-    };
-    secrets.iter().map(read).collect()
 }
 
 #[cfg(test)]

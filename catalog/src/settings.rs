@@ -4,6 +4,7 @@
 use event::{Error, Id, Result, Timestamp};
 use fold::{AnyMetric, metric::Direction};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Change, Item, Policy, update};
 
 use super::{Catalog, MAX_DELAY_DAYS, feed::model_id};
@@ -12,7 +13,7 @@ use super::{Catalog, MAX_DELAY_DAYS, feed::model_id};
 const ITEM_VERSION: i64 = 1;
 
 /// Metric by which releases are ranked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrimaryMetric {
     /// Metric of the metric.
     pub metric: AnyMetric,
@@ -49,7 +50,7 @@ impl PrimaryMetric {
 }
 
 /// Settings of a workspace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Metric by which its releases are ranked. Without it there is no leaderboard.
     pub primary_metric: Option<PrimaryMetric>,
@@ -96,54 +97,6 @@ impl Settings {
         let usual = if metric.logged().is_some() { 1 } else { LEADERBOARD_MIN_N };
         self.leaderboard_min_n.unwrap_or(usual).into()
     }
-
-    fn to_item(&self, workspace: &Id) -> Item {
-        let item = Item::new(key::settings(workspace))
-            .with("v", ITEM_VERSION)
-            .with("ver", self.ver)
-            .with("accept_unknown_releases", i64::from(self.accept_unknown_releases));
-        let item = match &self.model_of_unknown {
-            Some(model) => item.with("model_of_unknown", model.as_str()),
-            None => item,
-        };
-        let counts = [
-            ("leaderboard_days", self.leaderboard_days),
-            ("leaderboard_min_n", self.leaderboard_min_n),
-            ("leaderboard_delay", self.leaderboard_delay),
-        ];
-        let item = counts.into_iter().fold(item, |item, (name, count)| match count {
-            Some(count) => item.with(name, i64::from(count)),
-            None => item,
-        });
-        match &self.primary_metric {
-            Some(primary) => {
-                item.with("primary_metric", primary.metric.name()).with("direction", primary.direction.name())
-            }
-            None => item,
-        }
-    }
-
-    fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let primary = |name: &str| {
-            let direction = Direction::parse(item.text("direction")?)?;
-            let (metric, direction) = AnyMetric::to_rank_by(name, Some(direction))?;
-            Ok::<_, Error>(PrimaryMetric { metric, direction })
-        };
-        let count = |name: &str| match item.attributes.contains_key(name) {
-            true => u32::try_from(item.int(name)?).map(Some).map_err(|_| item.corrupt(name)),
-            false => Ok(None),
-        };
-        Ok(Self {
-            primary_metric: item.optional_text("primary_metric").map(primary).transpose()?,
-            accept_unknown_releases: item.int("accept_unknown_releases")? != 0,
-            model_of_unknown: item.optional_text("model_of_unknown").map(str::to_owned),
-            leaderboard_days: count("leaderboard_days")?,
-            leaderboard_min_n: count("leaderboard_min_n")?,
-            leaderboard_delay: count("leaderboard_delay")?,
-            ver: item.int("ver")?,
-        })
-    }
 }
 
 impl Catalog {
@@ -153,7 +106,7 @@ impl Catalog {
     /// Errors of the table.
     pub async fn settings(&self, workspace: &Id) -> Result<Settings> {
         let item = self.table.get(&key::settings(workspace)).await?;
-        item.as_ref().map(Settings::from_item).transpose().map(Option::unwrap_or_default)
+        item.map_or_else(|| Ok(Settings::default()), |item| item.to_record(ITEM_VERSION))
     }
 
     /// Ranks releases by settings that were just changed. The settings hold already, so this cannot fail: the projector sees the
@@ -168,7 +121,8 @@ impl Catalog {
     /// `NotFound`, when there is no model of the name given for unknown releases; those of the table.
     pub async fn change_settings(&self, workspace: &Id, change: impl Fn(&mut Settings)) -> Result<Settings> {
         update(&*self.table, &key::settings(workspace), Policy::of(&"the settings"), async |item| {
-            let known = item.as_ref().map(Settings::from_item).transpose()?.unwrap_or_default();
+            let known: Option<Settings> = item.map(|item| item.to_record(ITEM_VERSION)).transpose()?;
+            let known = known.unwrap_or_default();
             let mut wanted = known.clone();
             change(&mut wanted);
             if wanted == known {
@@ -190,7 +144,7 @@ impl Catalog {
                 )));
             }
             wanted.ver = known.ver + 1;
-            Ok(Change::Put(wanted.to_item(workspace), wanted))
+            Ok(Change::Put(Item::record(key::settings(workspace), ITEM_VERSION, &wanted), wanted))
         })
         .await
     }

@@ -12,9 +12,13 @@ use log::{
     layout::{self, LAYOUT},
     read_version::ReadVersion,
 };
-use table::{Condition, Item, Write, item::Value};
+use serde::{Deserialize, Serialize};
+use table::{Condition, Write};
 
 use super::{AnyEntity, Catalog, Entity, Retention};
+
+/// Attribute of the read version, which lists leave unread.
+pub(super) const READ_VERSION: &str = "read_version";
 
 /// The most snapshots of a workspace.
 pub const MAX_SNAPSHOTS: usize = 200;
@@ -37,18 +41,21 @@ pub const SNAPSHOT_WORDS: [&str; 9] =
 const CHECKED_DAYS: usize = 10;
 
 /// A snapshot of the events of a workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Id, name, age.
+    #[serde(flatten)]
     pub entity: Entity,
     /// The workspace that it is in.
+    #[serde(skip_serializing)]
     pub workspace: Id,
     /// What it is of. It never changes.
+    #[serde(flatten)]
     pub content: SnapshotContent,
 }
 
 /// What a snapshot is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotContent {
     /// What a row is, such as `predictions` or `joined`.
     pub what: String,
@@ -63,8 +70,10 @@ pub struct SnapshotContent {
     /// How many there are.
     pub rows: u64,
     /// The digest of the rows.
+    #[serde(rename = "sha256")]
     pub digest: String,
     /// Read version of the rows, as [`ReadVersion::to_bytes`] writes it; empty where a list leaves it out.
+    #[serde(skip)]
     pub read_version: Vec<u8>,
 }
 
@@ -103,46 +112,6 @@ impl SnapshotContent {
     fn days(&self) -> Result<BTreeSet<Day>> {
         let read_version = self.read_version()?;
         Ok(read_version.heads.keys().filter(|log| log.kind != Kind::Releases).map(|log| log.day).collect())
-    }
-
-    pub(super) fn to_item(&self, item: Item) -> Item {
-        let text = |text: &String| Value::S(text.clone());
-        let words: BTreeMap<String, Value> =
-            self.words.iter().map(|(name, word)| (name.clone(), text(word))).collect();
-        item.with("what", self.what.as_str())
-            .with("words", words)
-            .with("first_day", self.window.from().to_string())
-            .with("last_day", self.window.to().to_string())
-            .with("columns", Value::L(self.columns.iter().map(text).collect()))
-            .with("as_of", self.as_of.micros())
-            .with("rows", self.rows as i64)
-            .with("sha256", self.digest.as_str())
-            .with("read_version", self.read_version.clone())
-    }
-
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
-        let text = |value: &Value| match value {
-            Value::S(text) => Ok(text.clone()),
-            _ => Err(item.corrupt("a word or a column is no text")),
-        };
-        let words = item.map("words")?.iter().map(|(name, word)| Ok((name.clone(), text(word)?)));
-        let rows = u64::try_from(item.int("rows")?).map_err(|_| item.corrupt("`rows` is no number"))?;
-        let as_of = Timestamp::from_micros(item.int("as_of")?);
-        Ok(Self {
-            what: item.text("what")?.to_owned(),
-            words: words.collect::<Result<_>>()?,
-            window: Window::new(item.text("first_day")?.parse()?, item.text("last_day")?.parse()?)?,
-            columns: item.list("columns")?.iter().map(text).collect::<Result<_>>()?,
-            as_of: as_of.ok_or_else(|| item.corrupt("`as_of` is no time"))?,
-            rows,
-            digest: item.text("sha256")?.to_owned(),
-            // A list may leave it unread.
-            read_version: if item.attributes.contains_key("read_version") {
-                item.bytes("read_version")?.to_vec()
-            } else {
-                Vec::new()
-            },
-        })
     }
 }
 

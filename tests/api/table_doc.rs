@@ -202,7 +202,7 @@ async fn challenge(table: &dyn Table, workspace: &event::Id) {
     let mut challenge = Challenge::new(["v2", "v1"], "churn", "production", now().day());
     challenge.ongoing.add(vec![met(1), met(2)]);
     let all = Challenges { ver: 2, day: now().day(), all: vec![challenge] };
-    table.put(all.to_item(workspace).unwrap(), Condition::Absent).await.unwrap();
+    table.put(all.to_item(workspace), Condition::Absent).await.unwrap();
     let lags = Lags::default().with(now().day(), &[(Kind::Predictions, 90)].into()).unwrap();
     table.put(lags.to_item(workspace), Condition::Absent).await.unwrap();
 }

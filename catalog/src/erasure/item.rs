@@ -76,8 +76,10 @@ pub struct Erasure {
     /// Grows while it is worked on.
     pub beats: i64,
     /// The workspace.
+    #[serde(skip_serializing)]
     pub workspace: Id,
     /// Its id.
+    #[serde(skip_serializing)]
     pub id: Id,
     /// Why.
     pub reason: String,
@@ -166,9 +168,6 @@ impl Erasure {
     fn to_item(&self, ver: i64) -> Item {
         let mut item =
             Item::record(key::erasure(&self.workspace, &self.id), FORM, &Self { ver, ..self.clone() });
-        for name in OF_KEY {
-            item.attributes.remove(name);
-        }
         if self.phase.is_open() {
             // Told all at once, so that the audit log has two records of it: that it was begun, and its result.
             let found = FOUND.into_iter().filter_map(|name| item.attributes.remove_entry(name));
@@ -193,13 +192,9 @@ impl Erasure {
             let found = item.map(PROGRESS)?.clone();
             item.attributes.extend(found);
         }
-        let of_key = OF_KEY.into_iter().zip([workspace, id]);
-        of_key.fold(item, |item, (name, id)| item.with(name, id.as_str())).to_record(FORM)
+        item.to_record_with(FORM, [("workspace", workspace.as_str()), ("id", id.as_str())])
     }
 }
-
-/// Fields that the key of the item tells.
-const OF_KEY: [&str; 2] = ["workspace", "id"];
 
 /// The attribute that holds what an open erasure has found, and the fields there. It is not told in the audit log before the end.
 const PROGRESS: &str = "progress";

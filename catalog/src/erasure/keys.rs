@@ -118,16 +118,12 @@ impl Known {
     pub(super) async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(Self::default()) };
         item.check_version(ITEM_VERSION)?;
-        let id = |name: &str| {
-            let id = item.optional_text(name).map(Id::parse).transpose();
-            id.map_err(|_| item.corrupt(format!("`{name}` is no id")))
-        };
         Ok(Self {
             epoch: ErasureEpoch::of(&item)?,
-            count: u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))?,
+            count: item.field("n")?,
             secret: item.bytes("secret")?.to_vec(),
-            open: id(OPEN)?,
-            last: id(LAST)?,
+            open: item.field(OPEN)?,
+            last: item.field(LAST)?,
         })
     }
 

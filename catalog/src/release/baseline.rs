@@ -5,41 +5,18 @@ use std::collections::BTreeMap;
 
 use event::{Error, Result, Timestamp, Window, id::check_name};
 use log::key::EntityId;
-use table::{Item, item::Value};
 
 use super::Release;
 use crate::{AnyEntity, Catalog};
 
 /// Attribute of the item of a release.
-pub(crate) const BASELINES: &str = "baselines";
+const BASELINES: &str = "baselines";
 
 /// Maximum baselines of a release.
 pub const MAX_BASELINES: usize = 16;
 
 /// Days of the baselines, by name.
 pub type Baselines = BTreeMap<String, Window>;
-
-/// Adds its baselines to the item of a release.
-pub(super) fn with_baselines(item: Item, baselines: &Baselines) -> Item {
-    if baselines.is_empty() {
-        return item;
-    }
-    let days = |(name, days): (&String, &Window)| (name.clone(), Value::from(days.to_string().as_str()));
-    item.with(BASELINES, baselines.iter().map(days).collect::<BTreeMap<String, Value>>())
-}
-
-/// Decodes the baselines of an item.
-pub(crate) fn baselines_of(item: &Item) -> Result<Baselines> {
-    if !item.attributes.contains_key(BASELINES) {
-        return Ok(Baselines::new());
-    }
-    let wrong = |name: &str| item.corrupt(format_args!("`{BASELINES}`: `{name}` is of no days"));
-    let of = |(name, days): (&String, &Value)| match days {
-        Value::S(days) => Ok((name.clone(), days.parse().map_err(|_| wrong(name))?)),
-        _ => Err(wrong(name)),
-    };
-    item.map(BASELINES)?.iter().map(of).collect()
-}
 
 impl Release {
     /// Days of one of its baselines.
@@ -113,7 +90,7 @@ mod tests {
     use std::sync::Arc;
 
     use event::{Clock, Task};
-    use table::sqlite::SqliteTable;
+    use table::{item::Value, sqlite::SqliteTable};
 
     use super::*;
     use crate::ReleaseSpec;

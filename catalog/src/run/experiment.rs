@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use event::{Error, Id, Result, Timestamp};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Change, Condition, Policy, Query, query_all, update};
 
 use super::{Texts, check_run_name, check_texts};
 use crate::Catalog;
 
 /// An experiment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experiment {
     /// The workspace.
+    #[serde(skip_serializing)]
     pub workspace: Id,
     /// Name, which never changes.
     pub name: String,
     /// Tags that people give to it.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub tags: Texts,
     /// Time of its creation.
     pub created_at: Timestamp,
@@ -25,6 +28,7 @@ pub struct Experiment {
     /// Time since which it is archived, if it is: then it takes no more runs.
     pub archived_at: Option<Timestamp>,
     /// Version: counts its changes, from 1 on.
+    #[serde(rename = "ver")]
     pub version: i64,
 }
 

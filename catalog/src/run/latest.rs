@@ -21,7 +21,6 @@ use table::{Change, Item, Policy, Query, Table, item::Value, query_all, update};
 
 use super::{
     Run,
-    item::map_of,
     span::{self, At, MAX_SPANS, Span},
 };
 use crate::Catalog;
@@ -148,13 +147,14 @@ impl Latest {
     /// Decodes the values of an item.
     fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let metric = |(name, value): (String, Value)| {
-            let value = LatestValue::from_value(&value);
+        let metric = |(name, value): (&String, &Value)| {
+            let value = LatestValue::from_value(value);
             value
                 .map(|value| (name.clone(), value))
                 .ok_or_else(|| item.corrupt(format_args!("the metric `{name}`")))
         };
-        Ok(Self { metrics: map_of(item, "metrics")?.into_iter().map(metric).collect::<Result<_>>()? })
+        let metrics = item.attributes.contains_key("metrics").then(|| item.map("metrics")).transpose()?;
+        Ok(Self { metrics: metrics.into_iter().flatten().map(metric).collect::<Result<_>>()? })
     }
 
     fn to_item(&self, item: Item) -> Item {

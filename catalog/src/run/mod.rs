@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, DEFAULT_EXPERIMENT};
+use serde::{Deserialize, Serialize};
 use table::{Condition, unless_overtaken};
 
 pub use self::{
@@ -46,7 +47,8 @@ pub const OWN_TAGS: &str = "almanac.";
 pub const MAX_RUN_BYTES: usize = 256 * 1024;
 
 /// Status of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// In progress.
     #[default]
@@ -97,11 +99,13 @@ impl RunStatus {
 pub type Texts = BTreeMap<String, String>;
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Id, by which metrics name it.
+    #[serde(skip_serializing)]
     pub id: Id,
     /// The workspace.
+    #[serde(skip_serializing)]
     pub workspace: Id,
     /// Name of the experiment.
     pub experiment: String,
@@ -118,14 +122,17 @@ pub struct Run {
     /// Name of the snapshot of data that it used.
     pub snapshot: Option<String>,
     /// Parameters. A value never changes once it is set.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub params: Texts,
     /// Tags that people give to it.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub tags: Texts,
     /// Time of its creation.
     pub created_at: Timestamp,
     /// Time since which it is archived, if it is.
     pub archived_at: Option<Timestamp>,
     /// Version: counts its changes, from 1 on.
+    #[serde(rename = "ver")]
     pub version: i64,
 }
 
