@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use catalog::Quota;
 use event::{Error, Kind, Result, Right, Rights};
 use log::key::Scope;
-use table::{Item, item::Value};
+use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
 
@@ -13,7 +13,7 @@ use crate::network::Network;
 pub const MAX_LISTED: usize = 100;
 
 /// Limits of a token. `None` stands for no limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Categories and workspaces.
     pub scopes: Option<BTreeSet<Scope>>,
@@ -24,6 +24,7 @@ pub struct Limits {
     /// Addresses of the caller.
     pub networks: Option<Vec<Network>>,
     /// Quota of appends.
+    #[serde(rename = "limits", default, skip_serializing_if = "Quota::is_empty")]
     pub quota: Quota,
 }
 
@@ -95,38 +96,6 @@ impl Limits {
             })?,
         })
     }
-
-    /// Adds these limits to the item.
-    pub(crate) fn note(&self, mut item: Item) -> Item {
-        let mut list = |name: &str, texts: Option<Vec<String>>| {
-            if let Some(texts) = texts {
-                let texts = texts.into_iter().map(Value::S).collect();
-                item.attributes.insert(name.to_owned(), Value::L(texts));
-            }
-        };
-        list("scopes", self.scopes.as_ref().map(|all| all.iter().map(Scope::token).collect()));
-        list("rights", self.rights.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
-        list("kinds", self.kinds.as_ref().map(|all| all.iter().map(|kind| kind.name().to_owned()).collect()));
-        list("networks", self.networks.as_ref().map(|all| all.iter().map(ToString::to_string).collect()));
-        self.quota.note(item)
-    }
-
-    /// Reads the limits in an item.
-    pub(crate) fn of(item: &Item) -> Result<Self> {
-        let kind = |name: &str| {
-            Kind::from_name(name).ok_or_else(|| item.corrupt(format_args!("`{name}` is no kind")))
-        };
-        let scope = |token: &str| {
-            Scope::parse(token).ok_or_else(|| item.corrupt(format_args!("`{token}` is no scope")))
-        };
-        Ok(Self {
-            scopes: list(item, "scopes", scope)?.map(|all| all.into_iter().collect()),
-            rights: list(item, "rights", Right::parse)?.map(|all| all.into_iter().collect()),
-            kinds: list(item, "kinds", kind)?,
-            networks: list(item, "networks", str::parse)?,
-            quota: Quota::of(item)?,
-        })
-    }
 }
 
 /// List of the limits of a new token: the requested one, else that of its maker. `beyond` finds an entry of the first that is not
@@ -144,18 +113,6 @@ fn narrowed<T: Clone>(
         }
         None => Ok(Some(asked)),
     }
-}
-
-/// Reads a list of an item, if it has that list. An unreadable list is an error, since it would limit nothing.
-fn list<T>(item: &Item, name: &str, read: impl Fn(&str) -> Result<T>) -> Result<Option<Vec<T>>> {
-    if !item.attributes.contains_key(name) {
-        return Ok(None);
-    }
-    let text = |value: &Value| match value {
-        Value::S(text) => read(text),
-        _ => Err(item.corrupt(format_args!("`{name}` holds something else than text"))),
-    };
-    item.list(name)?.iter().map(text).collect::<Result<_>>().map(Some)
 }
 
 #[cfg(test)]

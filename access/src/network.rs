@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use event::Error;
+use event::{Error, serde_as_text};
 
 /// All addresses with the same leading bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,8 @@ impl Network {
         is_alike && self.bits <= other.bits && self.has(other.address)
     }
 }
+
+serde_as_text!(Network);
 
 impl FromStr for Network {
     type Err = Error;

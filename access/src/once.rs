@@ -136,7 +136,7 @@ impl Tokens {
     ) -> Result<()> {
         let own = Condition::Equals(BEGUN, begun.micros().into());
         let update = Update::new(key::token(digest), own);
-        let update = if is_done { update.set(SPENT, now.micros()) } else { update.remove(BEGUN) };
+        let update = if is_done { update.set(SPENT, now.to_string()) } else { update.remove(BEGUN) };
         self.table().transact(vec![Write::Update(update)]).await
     }
 }

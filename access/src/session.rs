@@ -112,9 +112,8 @@ impl Opener {
             Self::Preset(_) => item.with("by", "preset"),
             Self::Signed(_, Issued { issuer, claims }) => {
                 let mut item = item.with("by", "issuer").with("issuer", issuer.as_str());
-                item = item.with("name", claims.name.as_str()).with("good_until", claims.until.micros());
-                let groups = claims.groups.iter().cloned().map(Value::S).collect();
-                item.attributes.insert("groups".to_owned(), Value::L(groups));
+                item = item.with("name", claims.name.as_str()).with("good_until", claims.until.to_string());
+                item = item.with("groups", Value::record(&claims.groups));
                 if claims.is_system { item.with("system", 1) } else { item }
             }
         }
@@ -126,15 +125,11 @@ impl Opener {
             "token" => Ok(Self::Token(digest)),
             "preset" => Ok(Self::Preset(digest)),
             "issuer" => {
-                let group = |value: &Value| match value {
-                    Value::S(name) => Ok(name.clone()),
-                    _ => Err(item.corrupt("`groups` holds something else than text")),
-                };
                 let claims = Claims {
                     name: item.text("name")?.to_owned(),
                     is_system: item.attributes.contains_key("system"),
-                    groups: item.list("groups")?.iter().map(group).collect::<Result<_>>()?,
-                    until: time(item, "good_until")?,
+                    groups: item.field("groups")?,
+                    until: item.field("good_until")?,
                 };
                 Ok(Self::Signed(digest, Issued { issuer: item.text("issuer")?.to_owned(), claims }))
             }
@@ -211,9 +206,9 @@ impl Tokens {
                 .with("v", ITEM_VERSION)
                 .with("id", id.as_str())
                 .with("proof", session.proof().to_vec())
-                .with("opened_at", now.micros())
-                .with("used_at", now.micros())
-                .with("until", until.micros())
+                .with("opened_at", now.to_string())
+                .with("used_at", now.to_string())
+                .with("until", until.to_string())
                 .with("expires_at", until.micros().div_euclid(1_000_000));
             let mut writes = vec![Write::Put(opener.note(item), condition)];
             if let Principal::Known(principal, _) = &caller.principal {
@@ -239,7 +234,7 @@ impl Tokens {
         for item in query_all(self.table(), Query::table(key::sessions_of(place))).await? {
             let number = (0..MAX_SESSIONS).find(|number| key::session(place, *number) == item.key);
             let number = number.ok_or_else(|| item.corrupt("its key has a number that no session has"))?;
-            taken.insert(number, (item.int("until")?, item.text("id")?.to_owned()));
+            taken.insert(number, (item.field::<Timestamp>("until")?, item.text("id")?.to_owned()));
         }
         if let Some(free) = (0..MAX_SESSIONS).find(|number| !taken.contains_key(number)) {
             return Ok((free, Condition::Absent, None));
@@ -262,7 +257,7 @@ impl Tokens {
         if !is_same(&digest(&item, "proof")?, &session.proof()) {
             return Ok(None);
         }
-        let (until, used_at) = (time(&item, "until")?, time(&item, "used_at")?);
+        let (until, used_at) = (item.field("until")?, item.field("used_at")?);
         Ok(Some(Opened { opener: Opener::of(&item)?, until, used_at }))
     }
 
@@ -272,7 +267,7 @@ impl Tokens {
     /// Errors of the table; `Conflict`, when it was closed since.
     pub(crate) async fn note_session_use(&self, session: &Session, now: Timestamp) -> Result<()> {
         let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
-        let update = Update::new(session.key(), own).set("used_at", now.micros());
+        let update = Update::new(session.key(), own).set("used_at", now.to_string());
         self.table().transact(vec![Write::Update(update)]).await
     }
 
@@ -284,10 +279,10 @@ impl Tokens {
         let found = self.sessions_by(principal).await?;
         let records = found.iter().map(|(_, item)| {
             Ok(SessionRecord {
-                id: Id::parse(item.text("id")?)?,
-                opened_at: time(item, "opened_at")?,
-                used_at: time(item, "used_at")?,
-                until: time(item, "until")?,
+                id: item.field("id")?,
+                opened_at: item.field("opened_at")?,
+                used_at: item.field("used_at")?,
+                until: item.field("until")?,
             })
         });
         let mut records = records.collect::<Result<Vec<_>>>()?;
@@ -348,10 +343,6 @@ impl Tokens {
             closed => closed,
         }
     }
-}
-
-fn time(item: &Item, name: &str) -> Result<Timestamp> {
-    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 
 fn digest(item: &Item, name: &str) -> Result<Digest> {
@@ -422,7 +413,7 @@ mod tests {
             .with("by", "issuer")
             .with("issuer", "https://login.example.com")
             .with("name", "ann")
-            .with("good_until", 1_781_078_400_000_000_i64);
+            .with("good_until", "2026-06-10T08:00:00Z");
         signed.attributes.insert("groups".into(), Value::L(vec![Value::S("risk".into())]));
         assert_eq!(Opener::of(&signed).unwrap(), openers()[2]);
         for opener in openers() {

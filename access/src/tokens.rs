@@ -109,41 +109,34 @@ impl TokenRecord {
     }
 
     fn to_item(&self, digest: &Digest) -> Item {
-        let mut item = Item::new(key::token(digest))
-            .with("v", ITEM_VERSION)
+        let mut item = Item::record(key::token(digest), ITEM_VERSION, &self.limits)
             .with("id", self.id.as_str())
             .with("name", self.name.as_str())
             .with("principal", self.principal.token())
-            .with("created_at", self.created_at.micros());
+            .with("created_at", self.created_at.to_string());
         if let Some(at) = self.expires_at {
-            item = item.with("until", at.micros()).with("expires_at", at.micros().div_euclid(1_000_000));
+            item = item.with("until", at.to_string()).with("expires_at", at.micros().div_euclid(1_000_000));
         }
         if self.is_once {
             item = item.with("once", 1);
         }
-        self.limits.note(item)
+        item
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let time = |name: &str| {
-            Timestamp::from_micros(item.int(name)?)
-                .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
-        };
-        let some = |name: &str| item.attributes.contains_key(name).then(|| time(name)).transpose();
         let principal = key::parse_token(item.text("principal")?)
             .and_then(|(kind, id)| EntityId::new(kind, id, None))
             .ok_or_else(|| item.corrupt("`principal` is none"))?;
         Ok(Self {
-            id: Id::parse(item.text("id")?)?,
+            id: item.field("id")?,
             name: item.text("name")?.to_owned(),
             principal,
-            created_at: time("created_at")?,
-            expires_at: some("until")?,
-            used_at: some("used_at")?,
-            limits: Limits::of(item)?,
+            created_at: item.field("created_at")?,
+            expires_at: item.field("until")?,
+            used_at: item.field("used_at")?,
+            limits: item.to_record(ITEM_VERSION)?,
             is_once: item.attributes.contains_key("once"),
-            spent_at: some(SPENT)?,
+            spent_at: item.field(SPENT)?,
         })
     }
 }
@@ -284,7 +277,7 @@ impl Tokens {
     /// # Errors
     /// Errors of the table; `Conflict`, when it was revoked since.
     pub(crate) async fn note_use(&self, digest: &Digest, now: Timestamp) -> Result<()> {
-        let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.micros());
+        let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.to_string());
         self.table.transact(vec![Write::Update(update)]).await
     }
 }
