@@ -69,7 +69,7 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
             // The first compared day is today.
             let day = now.plus_seconds(-DAY_SECONDS).day();
             let first = Challenges { ver: 1, day, all: Vec::new() };
-            unless_overtaken(table.put(first.to_item(workspace)?, Condition::Absent).await)?;
+            unless_overtaken(table.put(first.to_item(workspace), Condition::Absent).await)?;
         }
         return Ok(outcome);
     };
@@ -81,7 +81,7 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     };
     if is_early(&stored, latest(table, now)) {
         let again = compared_again(&stored, &of, closed).await?;
-        let put = table.put(again.to_item(workspace)?, Condition::unchanged(stored.ver)).await;
+        let put = table.put(again.to_item(workspace), Condition::unchanged(stored.ver)).await;
         if unless_overtaken(put)?.is_none() {
             return Ok(outcome);
         }
@@ -278,7 +278,7 @@ impl DayComparison<'_> {
             writes.push(Write::Put(item, Condition::Absent));
             texts.push(decision.text);
         }
-        writes.push(Write::Put(after.to_item(workspace)?, Condition::unchanged(after.ver - 1)));
+        writes.push(Write::Put(after.to_item(workspace), Condition::unchanged(after.ver - 1)));
         let written = unless_overtaken(self.table.transact(writes).await)?;
         if written.is_some() {
             texts.iter().for_each(|text| tracing::info!(day = %self.day, "{text}"));

@@ -20,6 +20,7 @@ use log::{
     key::{self, LogId},
     projection::{Applied, Projected},
 };
+use serde::Deserialize;
 use table::{Condition, Item, KeyRange, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 pub use crate::letter::LetterState;
@@ -32,7 +33,8 @@ use crate::{
 pub(crate) const STATE: &str = log::skipped::STATE;
 
 /// Projection that refused a segment. A skipped segment is left out of it and of all before it in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Refused {
     /// Breakdown by feature, which reads the columns of features. Only the breakdown stops.
     Features,
@@ -114,20 +116,14 @@ impl DeadLetter {
         let Why { reason, at } = Why::of(item)?;
         let (log, seq, version) = key::parse_dead_letter(&item.key)
             .ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
-        let unknown = |name: &str| item.corrupt(format_args!("`{name}` is not known"));
-        let refused = item.text(log::skipped::REFUSED)?;
-        let state = item.text(STATE)?;
         Ok(Self {
             version,
             log,
             seq,
-            refused: *Refused::ALL
-                .iter()
-                .find(|one| one.name() == refused)
-                .ok_or_else(|| unknown(refused))?,
+            refused: item.field(log::skipped::REFUSED)?,
             reason: reason.to_owned(),
             at,
-            state: *LetterState::ALL.iter().find(|one| one.name() == state).ok_or_else(|| unknown(state))?,
+            state: item.field(STATE)?,
         })
     }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use event::{Id, Result, Timestamp};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Table, item::Value, unless_overtaken};
 
 /// Version of the item.
@@ -22,8 +23,9 @@ const DEMAND: &str = "demand";
 pub(crate) const WORKSPACES_IN_A_ROW: usize = 16;
 
 /// Stored demand for a sweep.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Demand {
+    #[serde(rename = "demand")]
     id: Id,
     /// Time of the demand.
     at: Timestamp,
@@ -37,24 +39,11 @@ impl Demand {
     }
 
     fn to_item(&self) -> Item {
-        let item = Item::new(key::full_sweep())
-            .with("v", ITEM_VERSION)
-            .with(DEMAND, self.id.as_str())
-            .with("at", self.at.micros());
-        match &self.after {
-            Some(after) => item.with("after", after.as_str()),
-            None => item,
-        }
+        Item::record(key::full_sweep(), ITEM_VERSION, self)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let id = |text: &str| Id::parse(text).map_err(|_| item.corrupt(format_args!("`{text}` is no id")));
-        Ok(Self {
-            id: id(item.text(DEMAND)?)?,
-            at: Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?,
-            after: item.optional_text("after").map(id).transpose()?,
-        })
+        item.to_record(ITEM_VERSION)
     }
 
     fn is_this(&self) -> Condition {
@@ -178,7 +167,7 @@ mod tests {
         let begun = Demand { id, at: Timestamp::default(), after: None };
         let after = Some(Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap());
         let demand = Demand { after, ..begun.clone() };
-        let golden = Item::new(Key::new("sys/sweep", "full")).with("v", 1).with("at", 0);
+        let golden = Item::new(Key::new("sys/sweep", "full")).with("v", 1).with("at", "1970-01-01T00:00:00Z");
         let golden = golden.with("demand", "2NBs0sLBnJxEcoDLgVnQdJkhEgV");
         assert_eq!(begun.to_item(), golden);
         assert_eq!(demand.to_item(), golden.with("after", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));

@@ -10,6 +10,7 @@ use std::{
 
 use event::{Result, Timestamp};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Condition, Index, Item, Query, Table, query_all};
 use tokio::time::Instant;
 
@@ -26,9 +27,10 @@ const KEEP_SECONDS: i64 = 60 * 60;
 const MAX_AHEAD_SECONDS: i64 = 24 * 60 * 60;
 
 /// Heartbeat of a worker, with its state for people.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// Id of the worker.
+    #[serde(skip_serializing)]
     pub worker: String,
     /// Grows by one with each heartbeat.
     pub beat: i64,
@@ -51,40 +53,12 @@ impl Heartbeat {
     /// is ahead would not see an item that has expired by that clock.
     fn to_item(&self, latest: Timestamp) -> Item {
         let until = self.at.max(latest.min(self.at.plus_seconds(MAX_AHEAD_SECONDS)));
-        let mut item = Item::new(key::worker(&self.worker))
-            .with("v", ITEM_VERSION)
-            .with("beat", self.beat)
-            .with("at", self.at.micros())
-            .with("layout", i64::from(self.layout))
-            .with("expires_at", until.micros().div_euclid(1_000_000) + KEEP_SECONDS);
-        for (name, metric) in self.metrics() {
-            item = item.with(name, i64::try_from(metric).unwrap_or(i64::MAX));
-        }
-        item
-    }
-
-    fn metrics(&self) -> [(&'static str, u64); 4] {
-        [
-            ("shards", self.shards),
-            ("dirty", self.dirty),
-            ("oldest_ms", self.oldest_ms),
-            ("retries", self.retries),
-        ]
+        Item::record(key::worker(&self.worker), ITEM_VERSION, self)
+            .with("expires_at", until.micros().div_euclid(1_000_000) + KEEP_SECONDS)
     }
 
     fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
-        let metric = |name| Ok::<_, event::Error>(u64::try_from(item.int(name)?).unwrap_or_default());
-        Ok(Self {
-            worker: item.key.sk.clone(),
-            beat: item.int("beat")?,
-            at: Timestamp::from_micros(item.int("at")?).unwrap_or_default(),
-            shards: metric("shards")?,
-            dirty: metric("dirty")?,
-            oldest_ms: metric("oldest_ms")?,
-            retries: metric("retries")?,
-            layout: u32::try_from(item.int("layout")?).unwrap_or(u32::MAX),
-        })
+        item.to_record_with(ITEM_VERSION, [("worker", &item.key.sk)])
     }
 
     /// Writes the heartbeat, such that workers whose clocks are at `latest` or earlier see it. Without a condition,

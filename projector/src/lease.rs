@@ -6,6 +6,7 @@
 
 use event::{Result, Timestamp};
 use log::key;
+use serde::{Deserialize, Serialize};
 use table::{Condition, Item, Position, Query, Shard, Table, item::Value, query_all};
 
 /// Version of the item.
@@ -14,12 +15,6 @@ const ITEM_VERSION: i64 = 1;
 /// Time for which a lease is kept that no worker writes: longer than the feed is.
 const KEEP_SECONDS: i64 = 48 * 60 * 60;
 
-/// Checkpoint of a shard that is to be read from its oldest change.
-const OLDEST: &str = "oldest";
-
-/// Prefix of the text of any other checkpoint.
-const AFTER: &str = "after:";
-
 /// Attribute that every write of a lease demands.
 const EPOCH: &str = "epoch";
 
@@ -27,11 +22,13 @@ const EPOCH: &str = "epoch";
 pub const SWEEP: &str = "@sweep";
 
 /// Lease of a shard: its reader and its checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// Stream of the shard.
+    #[serde(skip_serializing)]
     pub stream: String,
     /// Id of the shard.
+    #[serde(skip_serializing)]
     pub shard: String,
     /// Shard that it continues.
     pub parent: Option<String>,
@@ -68,47 +65,15 @@ impl Lease {
     }
 
     fn to_item(&self, now: Timestamp) -> Item {
-        let mut item = Item::new(key::lease(&self.stream, &self.shard))
-            .with("v", ITEM_VERSION)
-            .with(EPOCH, self.epoch)
-            .with("state", if self.is_done { "done" } else { "open" })
-            .with("at", now.micros())
-            .with("expires_at", now.micros().div_euclid(1_000_000) + KEEP_SECONDS);
-        for (name, value) in [("owner", &self.owner), ("parent", &self.parent)] {
-            if let Some(value) = value {
-                item = item.with(name, value.as_str());
-            }
-        }
-        match &self.checkpoint {
-            Some(Position::After(text)) => item.with("checkpoint", format!("{AFTER}{text}")),
-            Some(_) => item.with("checkpoint", OLDEST),
-            None => item,
-        }
+        let key = key::lease(&self.stream, &self.shard);
+        Item::record(key, ITEM_VERSION, &Self { at: now, ..self.clone() })
+            .with("expires_at", now.micros().div_euclid(1_000_000) + KEEP_SECONDS)
     }
 
     fn from_item(stream: &str, item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
         let shard =
             key::parse_lease(&item.key).ok_or_else(|| item.corrupt("its key is not one of a lease"))?;
-        let text = |name| item.optional_text(name).map(str::to_owned);
-        let checkpoint = match item.optional_text("checkpoint") {
-            None => None,
-            Some(OLDEST) => Some(Position::Oldest),
-            Some(text) => {
-                let after = text.strip_prefix(AFTER).ok_or_else(|| item.corrupt("its checkpoint is none"))?;
-                Some(Position::After(after.to_owned()))
-            }
-        };
-        Ok(Self {
-            stream: stream.to_owned(),
-            shard: shard.to_owned(),
-            parent: text("parent"),
-            owner: text("owner"),
-            epoch: item.int(EPOCH)?,
-            checkpoint,
-            is_done: item.text("state")? == "done",
-            at: Timestamp::from_micros(item.int("at")?).unwrap_or_default(),
-        })
+        item.to_record_with(ITEM_VERSION, [("stream", stream), ("shard", shard)])
     }
 
     /// Writes the lease in place of the one whose epoch was `before`; 0 when there was none.

@@ -3,6 +3,7 @@
 
 use event::{Result, Timestamp};
 use log::skipped::{REFUSED, SKIPPED, STATE};
+use serde::Deserialize;
 use table::{Condition, Item, Key, Table, unless_overtaken};
 
 /// Version of the items.
@@ -12,7 +13,8 @@ const ITEM_VERSION: i64 = 1;
 pub(crate) const MAX_REASON_BYTES: usize = 1_000;
 
 /// State of a dead letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LetterState {
     /// No decision yet: the projection stops at the segment.
     Stopped,
@@ -21,9 +23,6 @@ pub enum LetterState {
 }
 
 impl LetterState {
-    /// Both states.
-    pub const ALL: [Self; 2] = [Self::Stopped, Self::Skipped];
-
     /// Name, as stored and printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +60,7 @@ impl<'a> Why<'a> {
             .with("v", ITEM_VERSION)
             .with(REFUSED, refused)
             .with("reason", self.reason)
-            .with("at", self.at.micros())
+            .with("at", self.at.to_string())
             .with(STATE, state.name())
     }
 
@@ -71,8 +70,7 @@ impl<'a> Why<'a> {
     /// `Corrupt`.
     pub(crate) fn of(item: &'a Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let at = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
-        Ok(Self { reason: item.text("reason")?, at })
+        Ok(Self { reason: item.text("reason")?, at: item.field("at")? })
     }
 }
 

@@ -111,7 +111,11 @@ mod tests {
         let letter = Undone::new(2, &workspace, OfWorkspace::Expiry, "no setting", Timestamp::default());
         assert_eq!(letter.to_string(), "workspace/expiry");
         let golden = Item::new(table::Key::new("w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2", "workspace/expiry"));
-        let golden = golden.with("v", 1).with("refused", "expiry").with("reason", "no setting").with("at", 0);
+        let golden = golden
+            .with("v", 1)
+            .with("refused", "expiry")
+            .with("reason", "no setting")
+            .with("at", "1970-01-01T00:00:00Z");
         assert_eq!(letter.to_item(), golden.with("state", "stopped"));
     }
 }

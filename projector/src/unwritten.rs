@@ -118,8 +118,11 @@ mod tests {
         assert_eq!(letter.to_string(), "2013-06-01/evaluation");
         let golden =
             Item::new(table::Key::new("w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/dlq/v2", "day#2013-06-01/evaluation"));
-        let golden =
-            golden.with("v", 1).with("refused", "evaluation").with("reason", "too large").with("at", 0);
+        let golden = golden
+            .with("v", 1)
+            .with("refused", "evaluation")
+            .with("reason", "too large")
+            .with("at", "1970-01-01T00:00:00Z");
         assert_eq!(letter.to_item(), golden.with("state", "stopped"));
     }
 }

@@ -185,7 +185,7 @@ fn workspace_is_restored_only_where_names_are_free(place: &Place) {
     let table = block_on(place.store().open());
     let now = event::Clock::system().now();
     let beat = Item::new(key::worker("busy-one")).with("v", 1).with("layout", 2).with("beat", 7);
-    let beat = beat.with("at", now.micros());
+    let beat = beat.with("at", now.to_string());
     let metrics = ["shards", "dirty", "oldest_ms", "retries"];
     let beat = metrics.into_iter().fold(beat, |item, metric| item.with(metric, 0));
     block_on(table.put(beat, Condition::None)).unwrap();

@@ -119,7 +119,7 @@ fn an_older_layout_stays_until_it_is_raised(place: &Place) {
 fn upgrade_requires_replacing_older_projectors_first(place: &Place) {
     let table = older(place);
     let now = event::Clock::system().now();
-    let beat = Item::new(key::worker("old-one")).with("v", 1).with("beat", 7).with("at", now.micros());
+    let beat = Item::new(key::worker("old-one")).with("v", 1).with("beat", 7).with("at", now.to_string());
     let beat =
         ["shards", "dirty", "oldest_ms", "retries"].into_iter().fold(beat, |item, name| item.with(name, 0));
     let beat = beat.with("layout", 1);
@@ -129,6 +129,6 @@ fn upgrade_requires_replacing_older_projectors_first(place: &Place) {
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("older Almanac are at work: old-one"), "{said}");
     assert_eq!(get(&table, &key::layout()).int("layout").unwrap(), 1, "nothing was changed");
-    put(&table, beat.with("at", now.plus_seconds(-90).micros()));
+    put(&table, beat.with("at", now.plus_seconds(-90).to_string()));
     assert_eq!(run_ok(place, &["admin", "upgrade"]).lines().last().unwrap(), format!("layout {LAYOUT}"));
 }

@@ -231,7 +231,7 @@ mod tests {
         let path = folder.path().join("t.db");
         let table: Arc<dyn Table> = Arc::new(SqliteTable::open(&path, Clock::system()).unwrap());
         let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
-        let mut heartbeat = Item::new(key::worker("w1")).with("v", 1).with("at", start.micros());
+        let mut heartbeat = Item::new(key::worker("w1")).with("v", 1).with("at", start.to_string());
         for metric in ["beat", "shards", "dirty", "oldest_ms", "retries", "layout"] {
             heartbeat = heartbeat.with(metric, 1);
         }

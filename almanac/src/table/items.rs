@@ -1,11 +1,10 @@
 //! `almanac admin table get|query|scan`: shows items of the table.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
 use event::Error;
 use log::key;
 use serde_json::{Map, Value as Json, json};
-use table::{Index, Item, Key, KeyRange, Query, Scan, item::Value};
+use table::{Index, Item, Key, KeyRange, Query, Scan};
 
 use crate::{
     config::Config,
@@ -201,30 +200,8 @@ fn object(item: &Item) -> Map<String, Json> {
         object.insert("$secret".to_owned(), "it is shown to nobody".into());
         return object;
     }
-    object.extend(item.attributes.iter().map(|(name, value)| (name.clone(), json_of(value))));
+    object.extend(item.attributes.iter().map(|(name, value)| (name.clone(), json!(value))));
     object
-}
-
-fn json_of(value: &Value) -> Json {
-    match value {
-        Value::S(text) => text.as_str().into(),
-        Value::N(number) => number_of(number.as_str()),
-        Value::B(bytes) => json!({ "$bytes": STANDARD.encode(bytes) }),
-        Value::Bool(truth) => (*truth).into(),
-        Value::Null => Json::Null,
-        Value::L(values) => values.iter().map(json_of).collect(),
-        Value::M(values) => {
-            Json::Object(values.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
-        }
-        Value::Ss(texts) => json!({ "$set": texts }),
-        Value::Ns(numbers) => {
-            json!({ "$set": numbers.iter().map(|number| number_of(number.as_str())).collect::<Vec<_>>() })
-        }
-    }
-}
-
-fn number_of(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
 #[cfg(test)]
