@@ -22,6 +22,9 @@ use crate::{
 /// Magnitudes of numbers with a fraction that both engines keep exactly.
 const KEPT: std::ops::Range<f64> = 1e-100..1e100;
 
+/// Attributes of items that are no fields of their records.
+const OF_ITEM: [&str; 3] = ["v", "GSI1PK", "GSI1SK"];
+
 impl Item {
     /// Creates the item of a record, with an attribute for each of its fields that is not `None`, and the version of its form.
     pub fn record(key: Key, version: i64, record: &impl Serialize) -> Self {
@@ -47,7 +50,7 @@ impl Item {
         value.to_record().map_err(|error| self.corrupt(format_args!("`{name}`: {error}")))
     }
 
-    /// Reads the record of an item of this version. Attributes that are no fields of it are left out.
+    /// Reads the record of an item of this version.
     ///
     /// # Errors
     /// `Corrupt`, when it has another form.
@@ -67,6 +70,7 @@ impl Item {
         self.check_version(version)?;
         let of_key = of_key.map(|(name, text)| (name, Value::from(text)));
         let fields = self.attributes.iter().map(|(name, value)| (name.as_str(), value));
+        let fields = fields.filter(|(name, _)| !OF_ITEM.contains(name));
         let fields = fields.chain(of_key.iter().map(|(name, value)| (*name, value)));
         T::deserialize(MapDeserializer::new(fields)).map_err(|error: Error| self.corrupt(error))
     }

@@ -116,7 +116,7 @@ struct Turn {
     /// Number of the item that was leased last.
     item: Option<u32>,
     /// First number that is not done, by the first number of its range: items before it are answered or were shown to the reviewer.
-    done: BTreeMap<u32, u32>,
+    done: BTreeMap<String, u32>,
     expires_at: i64,
 }
 
@@ -217,7 +217,7 @@ impl Catalog {
     /// Finds the first free item that the reviewer was never shown, and records in the turn how far all is done.
     async fn next_item(&self, asking: &Asking<'_>, turn: &mut Turn) -> Result<Option<ReviewItem>> {
         for Range { start, end } in self.ranges(asking).await? {
-            let from = turn.done.get(&start).copied().unwrap_or(start);
+            let from = turn.done.get(&start.to_string()).copied().unwrap_or(start);
             if from >= end {
                 continue;
             }
@@ -240,7 +240,7 @@ impl Catalog {
                 }
             }
             if done > from {
-                turn.done.insert(start, done);
+                turn.done.insert(start.to_string(), done);
             }
             if next.is_some() {
                 return Ok(next);
