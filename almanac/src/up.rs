@@ -412,7 +412,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
 
     use axum::{
         body::{Body, Bytes},
@@ -432,38 +432,35 @@ mod tests {
         openapi::with_document(routes.clone(), routes)
     }
 
-    /// The table of operations with the right that each demands, and on what.
+    /// Lists of the operations by the rights that they demand, and on what.
     fn demands(routes: &Routes) -> String {
-        let mut table = "| operation | right | on |\n| --- | --- | --- |\n".to_owned();
+        let mut lists = BTreeMap::<String, String>::new();
         for (path, methods) in routes.demands() {
             for (method, demand) in methods {
-                let needs = demand.needs();
-                let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
-                let on = needs.iter().map(|need| need.says() + &need.condition()).collect::<Vec<_>>();
-                let (rights, on) = match needs.is_empty() {
-                    true => ("-".to_owned(), "-".to_owned()),
-                    false => (rights.join(", "), on.join(", ")),
-                };
-                table += &format!("| `{method} {path}` | {rights} | {on} |\n");
+                let says =
+                    |need: &web::Need| format!("`{}` on {}", need.right, need.says() + &need.condition());
+                let needs: Vec<String> = demand.needs().iter().map(says).collect();
+                let title = if needs.is_empty() { "No right".to_owned() } else { needs.join(", ") };
+                *lists.entry(title).or_default() += &format!("    {method} {path}\n");
             }
         }
-        table
+        lists.iter().map(|(title, list)| format!("\n{title}:\n\n{list}")).collect()
     }
 
     /// docs/security.md says who may do what; with `INSTA_UPDATE=always` this test writes it again.
     #[tokio::test]
     async fn the_page_says_which_role_may_do_what() {
         let folder = tempfile::tempdir().unwrap();
-        let table = demands(&services(folder.path()));
+        let lists = demands(&services(folder.path()));
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let (before, rest) = page.split_once("<!-- demands -->\n").unwrap();
         let (found, after) = rest.split_once("<!-- end -->").unwrap();
         if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            let page = format!("{before}<!-- demands -->\n{table}<!-- end -->{after}");
+            let page = format!("{before}<!-- demands -->\n{lists}<!-- end -->{after}");
             std::fs::write(&path, page).unwrap();
         } else {
-            assert_eq!(found, table, "INSTA_UPDATE=always writes the table again");
+            assert_eq!(found, lists, "INSTA_UPDATE=always writes the lists again");
         }
     }
 

@@ -125,12 +125,12 @@ fn short(schema: &Value) -> Value {
 
 /// Leaves out names that are another one and a suffix of intervals.
 fn without_intervals(names: &[Value]) -> Value {
-    let metric = |name: &Value| {
-        let name = name.as_str()?;
-        INTERVAL.iter().find_map(|suffix| name.strip_suffix(suffix))
+    let is_of_interval = |name: &str| {
+        INTERVAL
+            .iter()
+            .any(|suffix| name.strip_suffix(suffix).is_some_and(|metric| names.contains(&metric.into())))
     };
-    let is_kept = |name: &&Value| metric(name).is_none_or(|metric| !names.contains(&metric.into()));
-    names.iter().filter(is_kept).cloned().collect()
+    names.iter().filter(|name| !name.as_str().is_some_and(is_of_interval)).cloned().collect()
 }
 
 #[cfg(test)]
