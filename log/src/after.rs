@@ -62,7 +62,7 @@ impl FromStr for After {
         }
         let wrong = |why: &str| {
             Error::invalid(format!(
-                "after: this is neither `{BEGIN}` nor what the header Almanac-Next of a page said ({why})"
+                "after: this is neither `{BEGIN}` nor the text by which a page named the next one ({why})"
             ))
         };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong("its letters are others"))?;

@@ -231,7 +231,7 @@ impl FromStr for ReadVersion {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::invalid(format!(
-                "this is not a read version that was given out ({why}); take all of what the header Almanac-Read version or --show-read-version says"
+                "this is not a read version that was given out ({why}); take all of its text"
             ))
         };
         let bytes = URL_SAFE_NO_PAD.decode(text.trim()).map_err(|_| wrong("its letters are others"))?;

@@ -444,7 +444,7 @@ fn ends_of<'a>(words: &'a Params<'_>, last: Option<&'a [String; 2]>) -> Result<[
         ("", "", Some([from, to])) => Ok([from, to]),
         (_, _, Some(_)) => Err(Error::invalid("last: it takes the place of from and to")),
         ("", _, None) => {
-            Err(Error::invalid("from: name the first day, or ask for the last ones, such as last=7d"))
+            Err(Error::invalid("from: name the first day; or, with last, how many days, such as 7d"))
         }
         (_, "", None) => Err(Error::invalid("to: name the last day")),
         (from, to, None) => Ok([from, to]),

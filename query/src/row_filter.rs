@@ -1,6 +1,9 @@
 //! Narrowing of the events or joined rows of a window: by conditions, by a sample of keys, by a limit.
 
-use event::{Error, Kind, Result, Share, Timestamp, fields::TAG_PREFIX};
+use event::{
+    Error, Kind, Result, Share, Timestamp,
+    fields::{MAX_KEY_BYTES, TAG_PREFIX},
+};
 
 use crate::{
     request::{Dataset, Params},
@@ -50,6 +53,9 @@ impl RowFilter {
         let sample = sample.map_err(|error| named("sample", error))?;
         if words.key.is_some_and(str::is_empty) {
             return Err(Error::invalid("key: no event has an empty one"));
+        }
+        if words.key.is_some_and(|key| key.len() > MAX_KEY_BYTES) {
+            return Err(Error::invalid(format!("key: no event has one of more than {MAX_KEY_BYTES} bytes")));
         }
         let counted = if what == Dataset::Joined { "rows" } else { "events" };
         let limit = words.limit.map(|word| {

@@ -220,6 +220,7 @@ fn words_of<'a>(from: &'a str, to: &'a str) -> Params<'a> {
 async fn invalid_filter_is_refused_with_reason(scene: Scene) {
     filled(&scene, 3).await;
     let words = Params { columns: Some("day,key"), ..june() };
+    let long_key = "k".repeat(257);
     let refusals = [
         Params { filter: Some("score >"), ..words.clone() },
         Params { filter: Some("avg(score) > 1"), ..words.clone() },
@@ -231,6 +232,7 @@ async fn invalid_filter_is_refused_with_reason(scene: Scene) {
         Params { limit: Some("0"), ..words.clone() },
         Params { sample: Some("2"), ..words.clone() },
         Params { order: Some("last"), ..words.clone() },
+        Params { key: Some(&long_key), ..words.clone() },
     ];
     let mut said = Vec::new();
     for words in refusals {

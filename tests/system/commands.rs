@@ -48,6 +48,8 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["release", "promote", "credit/prod/churn@v1", "--environment", "production"]);
     let again = ["release", "promote", "v1", "-w", "credit/prod", "--environment", "production"];
     assert_eq!(ok(&again).lines().count(), 1, "it is live already: the heading alone");
+    let of_model = ["release", "promote", "churn@v1", "-w", "credit/prod", "--environment", "production"];
+    assert_eq!(ok(&of_model), ok(&again));
     ok(&["release", "retire", "credit/prod/v1"]);
     ok(&["workspace", "retention", "-w", "credit/prod", "90"]);
     assert!(ok(&["workspace", "retention", "credit/prod"]).contains(" 90"));
@@ -69,6 +71,26 @@ fn every_verb_takes_a_workspace_in_both_ways() {
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
         (&["workspace", "pin", "credit/prod"], "give either a `day` or a `release`"),
         (&["user", "show", "ann", "-w", "credit/prod"], "unexpected argument '-w'"),
+        (
+            &["release", "promote", "credit/prod/nope@v1", "--environment", "x"],
+            "there is no release `credit/prod/nope@v1`",
+        ),
+        (&["release", "retire", "nope@v1", "-w", "credit/prod"], "there is no release `credit/prod/nope@v1`"),
+        (&["user", "show", ""], "the user is empty"),
+        (&["workspace", "show", "credit/"], "`credit/` is no workspace"),
+        (&["model", "create", "x", "-w", "credit/prod", "--body", "no.toml"], "almanac: no.toml: No such file"),
+        (&["model", "list", "credit/prod", "--limit", "x"], "almanac: --limit: `x` is not a whole number"),
+        (&["workspace", "list", "--limit", "1"], "almanac: OF: name the category whose workspaces are listed"),
+        (&["query", "predictions", "-w", "credit/prod"], "almanac: --from: name the first day"),
+        (&["workspace", "retention", "credit/prod", "0"], "almanac: DAYS: `0` is not a whole number"),
+        (
+            &["workspace", "settings", "credit/prod", "--leaderboard-days=2.5"],
+            "almanac: --leaderboard-days: `2.5` is not a whole number",
+        ),
+        (
+            &["model", "update", "credit/prod/churn", "--name", "x", "--if-version", "two"],
+            "almanac: --if-version: `two` is not a version",
+        ),
     ] {
         let said = refused(&place, args);
         assert!(said.contains(why), "{args:?}: {said}");
@@ -546,7 +568,12 @@ fn settings_change_alone_and_keep_the_rest() {
     assert_eq!((&quota["rows_per_day"], &quota["bytes_per_day"]), (&Value::Null, &json!(9000)));
     run_ok(&place, &["user", "create", "ann"]);
     let both = ["access", "grant", "user:ann", "admin", "-w", "credit/prod", "--category", "credit"];
-    assert!(refused(&place, &both).contains("give one of them"));
+    assert!(refused(&place, &both).contains("cannot be used with"));
+    for verb in [&["grant", "user:ann", "reader"][..], &["revoke", "user:ann"]] {
+        let verb = [&["access"], verb].concat();
+        assert!(refused(&place, &verb).contains("|--server>"));
+        assert_eq!(run_ok(&place, &[&verb[..], &["--server"]].concat()), "done\n");
+    }
 }
 
 /// Changes of different limits at the same time all stay.

@@ -164,7 +164,7 @@ fn event_filters_work_over_http_and_command_line(place: &Place) {
         assert_eq!(run_ok(place, &[&window[..], &shown, arguments].concat()), answer.text());
     }
     for (wrong, why) in [
-        ("where=score%20%3E", "sql: "),
+        ("where=score%20%3E", "where: "),
         ("where=read_csv(key)%20%3D%201", "there is no function read_csv"),
         ("tag=branch", "`branch` is not NAME=VALUE"),
         ("limit=0", "`0` is not a number of events"),

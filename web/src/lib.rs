@@ -14,6 +14,7 @@
 //! ```
 
 mod operation;
+mod refused;
 mod request;
 mod required_permission;
 mod routes;

@@ -12,7 +12,7 @@ use axum::{
 use event::Id;
 use serde::de::DeserializeOwned;
 
-use crate::Problem;
+use crate::{Problem, refused};
 
 /// The sender of a request, with the id by which the request is found in logs. It travels in the extensions of the request: the
 /// listener notes the address, the outermost layer the id, and the guard the principal.
@@ -121,9 +121,29 @@ impl<T: DeserializeOwned> QueryParams<T> {
         let read = Query::try_from_uri(uri).map(|Query(params)| Self(params));
         read.map_err(|rejection| {
             let why = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
+            let why = match why.split_once(": ") {
+                Some((name, why)) if !name.contains(' ') => refused::field(name, &of_text(uri, name, why)),
+                _ => refused::field("", &why),
+            };
             Problem::new(StatusCode::BAD_REQUEST, why)
         })
     }
+}
+
+/// Reason why the text of a parameter is refused, where the standard library states it of its own terms.
+fn of_text(uri: &Uri, name: &str, why: &str) -> String {
+    let is_wrong = match why {
+        "invalid digit found in string" | "cannot parse integer from empty string" => "is not a whole number",
+        "number too large to fit in target type" | "number too small to fit in target type" => {
+            "is out of range"
+        }
+        "invalid float literal" | "cannot parse float from empty string" => "is not a number",
+        "provided string was not `true` or `false`" => "is neither true nor false",
+        _ => return why.to_owned(),
+    };
+    let all = Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(all)| all).unwrap_or_default();
+    let text = all.iter().find(|(known, _)| known == name).map_or("", |(_, text)| text);
+    format!("`{text}` {is_wrong}")
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
@@ -146,7 +166,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 /// Reads a body that is a JSON object.
 ///
 /// # Errors
-/// A problem about its type, its size or its fields.
+/// A problem about its type, its size or its fields, each by its path.
 pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
     if !is_json(headers) {
         let detail = "the content type should be application/json";
@@ -158,8 +178,10 @@ pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Res
         let detail = "the body should be a JSON object";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
     }
-    serde_json::from_slice(&body)
-        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+    let mut from = serde_json::Deserializer::from_slice(&body);
+    let read = serde_path_to_error::deserialize(&mut from).map_err(|error| refused::json(&error));
+    let read = read.and_then(|read| from.end().map(|()| read).map_err(|error| error.to_string()));
+    read.map_err(|why| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why))
 }
 
 #[cfg(test)]
@@ -177,12 +199,57 @@ mod tests {
             let uri = format!("/v1/models?{query}").parse().unwrap();
             QueryParams::<Paged>::of(&uri).unwrap_err().detail
         };
-        assert_eq!(refused("_limit=ten"), "_limit: invalid digit found in string");
+        assert_eq!(refused("_limit=ten"), "_limit: `ten` is not a whole number");
         assert!(
             refused("_limits=1").starts_with("_limits: unknown field `_limits`"),
             "{}",
             refused("_limits=1")
         );
+    }
+
+    #[test]
+    fn wrong_fields_of_bodies_are_refused_by_path() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Body {
+            _rules: Vec<Rule>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Rule {
+            _name: String,
+            _below: Option<f64>,
+            _days: Option<u32>,
+            _order: Option<Order>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Order {
+            Oldest,
+            Newest,
+        }
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let refused = |body: &'static str| {
+            json_object::<Body>(&headers, Ok(Bytes::from_static(body.as_bytes()))).unwrap_err().detail
+        };
+        for (body, why) in [
+            ("{}", "_rules: it is missing"),
+            (r#"{"_rules": 5}"#, "_rules: `5` is not a list"),
+            (r#"{"_rules": [null]}"#, "_rules[0]: null is not an object"),
+            (r#"{"_rules": [{}]}"#, "_rules[0]._name: it is missing"),
+            (r#"{"_rules": [{"_name": []}]}"#, "_rules[0]._name: a list is not text"),
+            (r#"{"_rules": [{"_name": "x", "_below": "2"}]}"#, "_rules[0]._below: \"2\" is not a number"),
+            (r#"{"_rules": [{"_name": "x", "_days": 2.5}]}"#, "_rules[0]._days: `2.5` is not a whole number"),
+            (r#"{"_rules": [{"_name": "x", "_days": -1}]}"#, "_rules[0]._days: `-1` is out of range"),
+            (
+                r#"{"_rules": [{"_name": "x", "_order": "up"}]}"#,
+                "_rules[0]._order: `up` is none of `oldest`, `newest`",
+            ),
+            (r#"{"_rules": []} x"#, "trailing characters at line 1 column 16"),
+        ] {
+            assert_eq!(refused(body), why, "{body}");
+        }
+        assert!(refused(r#"{"_rule": []}"#).starts_with("_rule: unknown field `_rule`"));
+        assert!(refused(r#"{"_rules": "#).contains("at line 1"), "{}", refused(r#"{"_rules": "#));
     }
 
     #[test]

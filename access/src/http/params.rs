@@ -71,7 +71,7 @@ impl<'a> Params<'a> {
                 Place::Body(name) => {
                     request = words.read_body(request).await?;
                     if words.at(place).is_none() {
-                        let detail = format!("missing field `{name}`");
+                        let detail = format!("{name}: it is missing");
                         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
                     }
                 }

@@ -249,7 +249,7 @@ impl Asked {
         };
         let wrong = || {
             Error::invalid(format!(
-                "expires_in_days: a token is good for 1 to {MAX_DAYS} whole days, or with null for ever"
+                "expires_in_days: a token is good for 1 to {MAX_DAYS} whole days, or for ever"
             ))
         };
         // 4.0 is a whole number in JSON, too.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::access::{Lifetime, Limits, NewToken, Tokens};
 use catalog::{Catalog, Role, new::NewRoot};
 use clap::Args;
-use event::{Clock, Error, Timestamp};
+use event::{Clock, Error};
 use log::key::{EntityKind, Scope};
 
 use crate::{config::Config, open};
@@ -13,28 +13,14 @@ use crate::{config::Config, open};
 /// Name of the first token.
 const FIRST: &str = "first";
 
-/// For how long a new token is good.
-#[derive(Debug, Args)]
-struct LifetimeArgs {
-    /// For how many days it is good, or never, when it is not to expire; 90, unless it is given or --once is.
-    #[arg(long, value_name = "DAYS|never")]
-    days: Option<Lifetime>,
-}
-
-impl LifetimeArgs {
-    /// Expiry of a token that is made now.
-    pub(super) fn expiry(&self, is_once: bool, now: Timestamp) -> Option<Timestamp> {
-        NewToken::expiry(self.days.unwrap_or_default(), is_once, now)
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// The name of the user who may do everything.
     #[arg(long, default_value = "admin")]
     user: String,
-    #[command(flatten)]
-    lifetime: LifetimeArgs,
+    /// For how many days the token is good, or never, when it is not to expire; 90, unless it is given.
+    #[arg(long, value_name = "DAYS|never")]
+    days: Option<Lifetime>,
 }
 
 /// Makes a user who may do everything, and prints its token.
@@ -53,7 +39,7 @@ pub(crate) async fn init(config: &Config, args: &InitArgs) -> anyhow::Result<()>
         }
     };
     catalog.grant(&Scope::Server, &user, Role::Admin, now).await?;
-    let expires_at = args.lifetime.expiry(false, now);
+    let expires_at = NewToken::expiry(args.days.unwrap_or_default(), false, now);
     let new = NewToken { name: FIRST.to_owned(), expires_at, limits: Limits::default(), is_once: false };
     let (token, _) = tokens.create(&user, new, now).await?;
     eprintln!(

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use axum::body::Bytes;
 use clap::{Arg, ArgAction};
 use event::Error;
@@ -45,8 +45,6 @@ pub(super) struct Described {
     pub(super) path: String,
     pub(super) summary: String,
     pub(super) description: String,
-    /// Summary and description, with options in the place of fields.
-    pub(super) long: String,
     pub(super) fields: Vec<Field>,
     pub(super) has_body: bool,
     /// True if it changes nothing: a GET, or a POST that only needs rights to read.
@@ -130,19 +128,9 @@ impl Described {
                 field.option = whole;
             }
         }
-        // Options have names of their own.
-        let options = fields.iter().map(|field| (format!("`{}`", field.name), format!("--{}", field.option)));
-        let options: Vec<(String, String)> = options.collect();
-        let said = |text: &str| {
-            let text =
-                options.iter().fold(text.to_owned(), |text, (name, option)| text.replace(name, option));
-            text.replace('`', "")
-        };
-        fields.iter_mut().for_each(|field| field.says = said(&field.says));
         Self {
             method,
             path: path.replace(PAIR, "/{workspace}"),
-            long: said([text("summary"), text("description")].join("\n\n").trim_end()),
             summary: text("summary"),
             description: text("description"),
             fields,
@@ -154,7 +142,7 @@ impl Described {
     /// Makes a request of the values of fields. Those of the body go into `body`, as they are; of the rest a list is joined by commas.
     ///
     /// # Errors
-    /// `Invalid`, for a missing part of the path.
+    /// `Invalid`, for a part of the path that is missing or empty, and for what no request can hold.
     pub(super) fn request(
         &self,
         values: &Map<String, Value>,
@@ -171,6 +159,7 @@ impl Described {
             };
             match field.at {
                 At::Path => {
+                    check_named(field, &as_text(value))?;
                     path = path.replace(&format!("{{{}}}", field.name), &segments(field, &as_text(value)));
                 }
                 At::Query => {
@@ -179,7 +168,13 @@ impl Described {
                 }
                 // A version is quoted, as entity tags are.
                 At::Header if field.name == "If-Match" => {
-                    request = request.header("If-Match", format!("\"{}\"", as_text(value)));
+                    let text = as_text(value);
+                    let wrong = |_| {
+                        let why = format!("`{text}` is not a version, a whole number");
+                        Error::invalid(format!("--{}: {why}", field.option))
+                    };
+                    request =
+                        request.header("If-Match", format!("\"{}\"", text.parse::<i64>().map_err(wrong)?));
                 }
                 At::Header => request = request.header(&field.name, as_text(value)),
                 At::Body => _ = body.insert(field.name.clone(), value.clone()),
@@ -192,7 +187,8 @@ impl Described {
         if self.has_body {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        request.uri(path + &query).body(Full::from(body)).context("the request cannot be made")
+        let request = request.uri(path + &query).body(Full::from(body));
+        Ok(request.map_err(|error| Error::invalid(format!("the request cannot be made: {error}")))?)
     }
 
     /// The field of a name.
@@ -210,6 +206,17 @@ impl Described {
 /// Returns true if a caller needs rights to read, and no other.
 fn reads(demand: &RequiredPermission) -> bool {
     demand.is_read() && !demand.is_nothing()
+}
+
+/// Refuses a text that leaves a segment of a path empty, which would be another path.
+fn check_named(field: &Field, text: &str) -> Result<(), Error> {
+    match text {
+        "" => Err(Error::invalid(format!("the {} is empty", field.name.replace('_', " ")))),
+        _ if field.is_pair && text.split('/').any(str::is_empty) => {
+            Err(Error::invalid(format!("`{text}` is no workspace; name it as category/name, or by id")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The segments of a path that name an entity: two for the path of a workspace, or one behind `-` for its id.
@@ -456,9 +463,9 @@ impl Field {
         Some(Self { json, ..Self::new((name, at), (says, parameter["required"] == true), schema) })
     }
 
-    /// The option for it.
+    /// The option for it, without help.
     pub(super) fn option(&'static self, is_required: bool) -> Arg {
-        let arg = Arg::new(&*self.name).long(&*self.option).help(&*self.says).required(is_required);
+        let arg = Arg::new(&*self.name).long(&*self.option).required(is_required);
         let arg = if self.option == WORKSPACE { arg.short('w') } else { arg };
         let arg = if self.schema.may_begin_with_hyphen { arg.allow_hyphen_values(true) } else { arg };
         if self.schema.is_map() {

@@ -6,21 +6,16 @@ mod rows;
 pub(crate) mod tools;
 mod verbs;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use anyhow::Context;
 use axum::body::Bytes;
-use clap::{Arg, ArgAction, ArgMatches, Command, Subcommand, builder::EnumValueParser};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, Subcommand, builder::EnumValueParser};
 use event::Error;
 use http_body_util::Full;
 use hyper::{Method, Request};
 use log::key::EntityKind;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use self::{
     described::{At, Described, Field, described, value_of},
@@ -44,10 +39,17 @@ const FORMAT: &str = "format";
 const FIELDS: &str = "fields";
 /// Column of what has no column of its own.
 const REST: &str = "settings";
+/// Word for a release.
+const RELEASE: &str = "release";
 /// Word or option for a file with the body of a request.
 const BODY: &str = "body";
 /// Help of it.
 const BODY_HELP: &str = "A TOML or JSON file with the fields of what is sent, or - for the standard input";
+
+/// Flag of [`SCOPED`] operations for roles on the server.
+const SERVER: &str = "server";
+/// Operations that change roles. Their scope is always named, so that none is changed on the server because `-w` was forgotten.
+const SCOPED: [&str; 2] = ["grant", "revoke"];
 
 const TOO_MANY: &str = "one argument too many: with -w, do not name the workspace as a word";
 
@@ -99,15 +101,18 @@ impl Verb {
     /// The command, with its positional words and options.
     fn command(&self, described: &'static Described) -> Command {
         let name = self.words.rsplit(' ').next().unwrap_or_default();
+        let options: Vec<&Field> = self.options().collect();
+        let long = format!("{}\n\n{}", described.summary, described.description);
         let mut command = Command::new(name).about(&*described.summary);
-        command = command.long_about(&*described.long);
+        command = command.long_about(self.said(&options, long.trim_end()));
         let is_in_workspace = self.is_in_workspace(described);
         for (word, id) in self.takes.iter().zip(WORDS) {
             let (name, is_optional) = optional(word);
             let field = self.described().find_map(|one| one.field(name));
             let (shown, says) = match (name, field) {
-                (BODY, _) => ("FILE", BODY_HELP),
-                (_, field) => field.map_or((name, ""), |field| (&field.shown, &field.says)),
+                (BODY, _) => ("FILE", BODY_HELP.to_owned()),
+                (_, Some(field)) => (&*field.shown, self.said(&options, &field.says)),
+                (name, None) => (name, String::new()),
             };
             // With -w the words move up.
             let is_required = !is_optional && !is_in_workspace;
@@ -123,14 +128,20 @@ impl Verb {
             let body = Arg::new(BODY).long(BODY).value_name("FILE").help(BODY_HELP);
             command = command.arg(body.hide_short_help(true));
         }
-        for field in self.options() {
+        for field in &options {
             let is_required = field.is_required && self.or.is_empty();
-            command = command.arg(match (is_required, takes_body && field.at == At::Body) {
+            let option = match (is_required, takes_body && field.at == At::Body) {
                 (true, true) if is_option => field.option(false).required_unless_present(BODY),
                 // A word names the body.
                 (true, true) => field.option(false),
                 _ => field.option(is_required),
-            });
+            };
+            command = command.arg(option.help(self.said(&options, &field.says)));
+        }
+        if SCOPED.contains(&self.operation) {
+            let server = Arg::new(SERVER).long(SERVER).action(ArgAction::SetTrue);
+            let scope = ArgGroup::new("scope").args([WORKSPACE, "category", SERVER]).required(true);
+            command = command.arg(server.help("The role on the whole server")).group(scope);
         }
         if self.changes_attributes(described) {
             let set = Arg::new(SET).long(SET).value_name("NAME=VALUE").action(ArgAction::Append);
@@ -146,6 +157,29 @@ impl Verb {
         }
         let format = Arg::new(FORMAT).long(FORMAT).default_value("table");
         command.arg(format.help("Format of the output").value_parser(EnumValueParser::<ShowFormat>::new()))
+    }
+
+    /// A text of the document on this command: its options in the place of fields, and its words as they are shown.
+    fn said(&self, options: &[&Field], text: &str) -> String {
+        let called = |name: &str| {
+            let field = options.iter().find(|field| field.name == name);
+            let is_word = self.takes.iter().any(|word| optional(word).0 == name);
+            match (name, field) {
+                (WORKSPACE, _) if is_word => format!("--{WORKSPACE}"),
+                (FORMAT, _) if !rows::is_chart(self) => format!("--{FORMAT}"),
+                (_, Some(field)) => format!("--{}", field.option),
+                (_, None) if is_word => name.to_uppercase(),
+                (_, None) => name.to_owned(),
+            }
+        };
+        let (mut said, mut parts) = (String::new(), text.split('`').enumerate().peekable());
+        while let Some((at, part)) = parts.next() {
+            // A right has no option, even where a field has its name.
+            let is_right =
+                said.contains("Needs ") && parts.peek().is_some_and(|(_, next)| next.starts_with(" on "));
+            said += &if at % 2 == 0 || is_right { part.to_owned() } else { called(part) };
+        }
+        said
     }
 
     /// The operations that it may call, the first choice first.
@@ -213,9 +247,37 @@ type Given = BTreeMap<String, Vec<String>>;
 /// Runs a command.
 ///
 /// # Errors
-/// `Invalid`, for a word or an option that cannot be taken; the problem that the operation answers.
+/// `Invalid`, for a word or an option that cannot be taken; the problem that the operation answers, about options.
 pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let given = given(verb, matches)?;
+    let done = call(config, verb, given.clone(), matches).await;
+    done.map_err(|error| {
+        let refused = error.downcast_ref::<Error>();
+        let text = refused
+            .and_then(|refused| Some((refused.kind(), of_option(verb, &given, &refused.to_string())?)));
+        text.map_or(error, |(kind, text)| Error::new(kind, text).into())
+    })
+}
+
+/// Names the option or the word in a message that begins with a field. A field of a file keeps its name.
+fn of_option(verb: &Verb, given: &Given, message: &str) -> Option<String> {
+    let (path, why) = message.split_once(": ")?;
+    let (name, within) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+    let is_it = |known: &str| known.replace('_', "-") == name.replace('_', "-");
+    let within = match within.strip_prefix('.') {
+        Some(within) => format!("{within}: "),
+        None => String::new(),
+    };
+    if verb.takes.iter().any(|word| is_it(optional(word).0)) {
+        return Some(format!("{}: {within}{why}", name.to_uppercase()));
+    }
+    let field = verb.options().find(|field| is_it(&field.name))?;
+    let is_of_file = given.contains_key(BODY) && !given.contains_key(&field.name);
+    (!is_of_file).then(|| format!("--{}: {within}{why}", field.option))
+}
+
+/// Calls the operation of a command, and prints its answer.
+async fn call(config: &Config, verb: &Verb, mut given: Given, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let described = verb.chosen(&given);
     let unused = verb
         .options()
@@ -233,12 +295,36 @@ pub(crate) async fn run(config: &Config, verb: &Verb, matches: &ArgMatches) -> a
     // Entities without a parent may be the first of all.
     let is_root = described.method == Method::POST && described.workspace_field().is_none();
     let client = Client::new(config, is_root && verb.words.ends_with(" create")).await?;
+    if verb.takes.contains(&RELEASE) {
+        without_model(&client, described, &mut given).await?;
+    }
     let answer = client.send(request(verb, described, &given)?).await?;
     let format = matches.try_get_one(FORMAT).ok().flatten().copied().unwrap_or(ShowFormat::Table);
     let fields = given.get(FIELDS).and_then(|fields| fields.first());
     let columns = fields
         .map_or_else(|| verb.columns.to_owned(), |fields| format!("name id {}", fields.replace(',', " ")));
     print(verb, &columns, answer, format)
+}
+
+/// Replaces a release that is named behind its model by its name in the workspace.
+///
+/// # Errors
+/// `NotFound`, if the model has no such release.
+async fn without_model(client: &Client, described: &Described, given: &mut Given) -> anyhow::Result<()> {
+    let workspace = described.workspace_field().and_then(|place| given.get(place)).map(|one| one.concat());
+    let named = given.get(RELEASE).map(|one| one.concat()).filter(|name| name.contains('@'));
+    let (Some(workspace), Some(named)) = (workspace, named) else { return Ok(()) };
+    let release = release(client, format!("{workspace}/{named}")).await?;
+    let name = release["name"].as_str().context("a release has a name")?;
+    given.insert(RELEASE.to_owned(), vec![name.to_owned()]);
+    Ok(())
+}
+
+/// Asks for a release.
+async fn release(client: &Client, path: String) -> anyhow::Result<Value> {
+    let show = verb("release show").context("releases are shown by a command")?;
+    let given = Given::from([(RELEASE.to_owned(), vec![path])]);
+    Ok(client.send(request(show, &described()[show.operation], &given)?).await?.json()?)
 }
 
 /// Values of words and options.
@@ -299,8 +385,7 @@ fn place(
             (true, Some(_), None) => {
                 let (before, last) = text.rsplit_once('/').ok_or_else(|| unplaced(&text))?;
                 workspace = Some(before.to_owned());
-                // A release may be named behind its model.
-                last.rsplit('@').next().unwrap_or(last).to_owned()
+                last.to_owned()
             }
             (true, None, Some(workspace)) if names_within_workspace(name) => format!("{workspace}/{text}"),
             _ => text,
@@ -364,15 +449,44 @@ fn request(verb: &Verb, described: &Described, given: &Given) -> anyhow::Result<
 /// The fields in a file, or of the standard input: JSON, or else TOML.
 fn body_of(file: &str) -> anyhow::Result<Map<String, Value>> {
     let text = match file {
-        "-" => io::read_to_string(io::stdin()).context("the standard input cannot be read")?,
-        file => fs::read_to_string(file).with_context(|| file.to_owned())?,
+        "-" => io::read_to_string(io::stdin()),
+        file => fs::read_to_string(file),
     };
+    let text = text.map_err(|error| Error::invalid(format!("{file}: {error}")))?;
     if text.trim_start().starts_with('{') {
         let wrong = |error| Error::invalid(format!("{file}: it is no JSON: {error}"));
         return Ok(serde_json::from_str(&text).map_err(wrong)?);
     }
     let wrong = |error| Error::invalid(in_toml::problem(Path::new(file), &text, &error));
-    Ok(toml::from_str(&text).map_err(wrong)?)
+    let table = toml::from_str::<toml::Table>(&text).map_err(wrong)?;
+    let fields = table.into_iter().map(|(name, value)| Ok((name.clone(), of_toml(&name, value)?)));
+    Ok(fields.collect::<Result<_, String>>().map_err(|why| Error::invalid(format!("{file}: {why}")))?)
+}
+
+/// A value of TOML at a path as JSON, in which a date or a time is text.
+fn of_toml(path: &str, value: toml::Value) -> Result<Value, String> {
+    Ok(match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Boolean(is_true) => is_true.into(),
+        toml::Value::Datetime(at) => at.to_string().into(),
+        toml::Value::Float(number) => {
+            let finite = Number::from_f64(number);
+            Value::Number(finite.ok_or_else(|| format!("{path}: `{number}` is not a finite number"))?)
+        }
+        toml::Value::Array(items) => {
+            let items = items.into_iter().enumerate();
+            items.map(|(at, item)| of_toml(&format!("{path}[{at}]"), item)).collect::<Result<_, _>>()?
+        }
+        toml::Value::Table(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| {
+                let value = of_toml(&format!("{path}.{name}"), value)?;
+                Ok((name, value))
+            });
+            Value::Object(fields.collect::<Result<_, String>>()?)
+        }
+    })
 }
 
 /// Commands on releases that call more than one operation.
@@ -401,14 +515,10 @@ const OWN: [&str; 6] = ["id", "name", "created_at", "updated_at", "archived_at",
 pub(crate) async fn releases(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
     let ReleaseCommand::Diff { one, other, workspace, shown } = command;
     let client = Client::new(config, false).await?;
-    let show_one = verb("release show").context("releases are shown by a command")?;
     let mut found = Vec::new();
     for name in [one, other] {
-        let mut given = Given::new();
-        let described = &described()[show_one.operation];
-        place(show_one, described, (vec![name], workspace.clone()), &mut given)?;
-        let answer = client.send(request(show_one, described, &given)?).await?;
-        found.push(answer.json().unwrap_or_default());
+        let path = workspace.iter().cloned().chain([name]).collect::<Vec<_>>().join("/");
+        found.push(release(&client, path).await?);
     }
     let fields = found[0].as_object().into_iter().flatten().map(|(field, _)| field);
     let differing =
@@ -421,16 +531,13 @@ pub(crate) async fn releases(config: &Config, command: ReleaseCommand) -> anyhow
 
 /// Prints an answer: as it is for programs, as a table for people.
 fn print(verb: &Verb, named: &str, answer: Answer, format: ShowFormat) -> anyhow::Result<Exit> {
-    if answer.body.is_empty() {
+    if answer.header("content-type").next().is_none() {
         if let ShowFormat::Table = format {
             println!("done");
         }
         return Ok(Exit::Done);
     }
-    let Some(whole) = answer.json() else {
-        io::stdout().write_all(&answer.body)?;
-        return Ok(Exit::Done);
-    };
+    let whole = answer.json()?;
     let answer = whole.pointer(verb.within).unwrap_or(&Value::Null);
     let exit = Exit::of_check(verb.check.is_empty() || answer[verb.check] == true);
     if let ShowFormat::Json = format {
@@ -580,9 +687,47 @@ mod tests {
         assert_eq!(sent("almanac workspace retention credit/prod 30").unwrap(), path);
         assert_eq!(sent("almanac workspace retention -w credit/prod 30").unwrap(), path);
         assert!(sent("almanac workspace retention -w credit/prod credit/prod 30").is_err());
+        let rule = sent("almanac alert delete credit/prod/few@many").unwrap();
+        assert!(rule.ends_with("?rule=few%40many"), "{rule}");
         let model = "/v1/models/credit%2Fprod%2Fchurn";
         assert_eq!(sent("almanac model show credit/prod/churn").unwrap(), model);
         assert_eq!(sent("almanac model show churn -w credit/prod").unwrap(), model);
+    }
+
+    #[test]
+    fn errors_name_options_in_place_of_fields() {
+        let said = |words: &str, given: &[&str], message: &str| {
+            let given = given.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
+            of_option(verb(words).unwrap(), &given, message).unwrap_or_default()
+        };
+        assert_eq!(said("query predictions", &[], "from: name the first day"), "--from: name the first day");
+        assert_eq!(said("sql", &[], "read_version: it is cut"), "--read-version: it is cut");
+        assert_eq!(said("workspace retention", &[], "days: 0 is wrong"), "DAYS: 0 is wrong");
+        assert_eq!(said("review create", &[], "releases[0]: 5 is not text"), "--release: 5 is not text");
+        assert_eq!(said("model create", &[BODY], "threshold: `x` is not a number"), "", "it is of the file");
+        assert_eq!(said("model create", &[], "there is no model `a: b`"), "");
+    }
+
+    #[test]
+    fn help_names_options_and_words_of_the_command() {
+        let help = |line: &str| {
+            let words = line.split(' ').chain(["--help"]);
+            with_commands(Command::new("almanac")).try_get_matches_from(words).unwrap_err().to_string()
+        };
+        let next = help("almanac review next");
+        assert!(next.contains("Needs review on the workspace"), "{next}");
+        assert!(help("almanac workspace counter add").contains("; BY may be negative"));
+        let plot = help("almanac plot evaluations");
+        assert!(!plot.contains("--columns"), "{plot}");
+        // Options of any command are options of this one, but for those of all commands.
+        for verb in verbs() {
+            let help = help(&format!("almanac {}", verb.words));
+            let (text, options) = help.split_once("\nUsage:").unwrap();
+            for option in text.split_whitespace().filter_map(|word| word.strip_prefix("--")) {
+                let name = option.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+                assert!(options.contains(&format!("--{name}")), "{}: --{name}", verb.words);
+            }
+        }
     }
 
     #[test]
@@ -617,6 +762,12 @@ mod tests {
         let body = json!({ "rules": [{ "name": "few", "below": 1.0 }] });
         assert_eq!(read(&body.to_string()), Ok(body.clone()));
         assert_eq!(read("[[rules]]\nname = \"few\"\nbelow = 1.0\n"), Ok(body));
+        let of_dates =
+            json!({ "attributes": { "trained": "2026-01-02", "days": ["07:30:00"] }, "loss": 0.5 });
+        let text = "loss = 0.5\n[attributes]\ntrained = 2026-01-02\ndays = [07:30:00]\n";
+        assert_eq!(read(text), Ok(of_dates));
+        let wrong = read("[attributes]\nloss = [1.0, nan]\n").unwrap_err();
+        assert!(wrong.ends_with(": attributes.loss[1]: `NaN` is not a finite number"), "{wrong}");
         assert!(read("{ \"rules\"").unwrap_err().contains("it is no JSON"));
         assert!(read("[[rules]]\nname =\n").unwrap_err().contains("line 2"));
     }

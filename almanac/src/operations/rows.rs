@@ -15,7 +15,7 @@ use query::Format;
 use super::{FORMAT, Given, WORKSPACE, described::Described, request, say_days, verbs::Verb};
 use crate::{
     answer::{Shown, say_warnings},
-    client::Client,
+    client::{Client, next_page},
     config::Config,
     exit::Exit,
     plot::PlotArgs,
@@ -31,7 +31,7 @@ const SHOW_READ_VERSION: &str = "show-read-version";
 /// Fields that a chart sets itself, or has no use for.
 const NOT_OF_CHARTS: [&str; 3] = [COLUMNS, EXPLAIN, "snapshot"];
 
-fn is_chart(verb: &Verb) -> bool {
+pub(super) fn is_chart(verb: &Verb) -> bool {
     verb.words.starts_with("plot ")
 }
 
@@ -90,9 +90,9 @@ pub(super) async fn run(
         let answer = client.send(asked(&given)?).await?;
         say(&answer.headers, described, &given);
         return shown
-            .write_text(&match answer.json() {
-                Some(json) => format!("{json:#}\n"),
-                None => String::from_utf8_lossy(&answer.body).into_owned(),
+            .write_text(&match answer.is_json() {
+                true => format!("{:#}\n", answer.json()?),
+                false => String::from_utf8_lossy(&answer.body).into_owned(),
             })
             .map(|()| Exit::Done);
     }
@@ -183,8 +183,12 @@ fn say(headers: &HeaderMap, described: &Described, given: &Given) {
         );
     }
     say_warnings(headers);
-    if let Some(next) = text(headers, "almanac-next") {
-        eprintln!("there is more: --after {next}");
+    match next_page(headers) {
+        Some(Ok(after)) => eprintln!("there is more: --after {after}"),
+        Some(Err(bytes)) => {
+            eprintln!("there is more, but its --after is too long ({bytes} bytes): ask for fewer days");
+        }
+        None => {}
     }
     let may_differ = given.contains_key("group-by") || described.field("group-by").is_none();
     if let Some(source) = text(headers, "almanac-source").filter(|_| may_differ) {

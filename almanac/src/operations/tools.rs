@@ -11,6 +11,7 @@ use super::{
     described::{At, Described, Field, described},
     verbs::verbs,
 };
+use crate::output::is_single;
 
 /// Groups of commands whose reading operations are tools: questions on models and data. Users, roles and tokens are no such question.
 const GROUPS: [&str; 10] =
@@ -83,10 +84,18 @@ impl Tool {
         {
             return Err(Error::invalid(format!("the argument `{}` is missing", missing.name)).into());
         }
-        for field in self.fields().filter(|field| field.at == At::Path) {
-            // Slashes are escaped again; the document says to write them so.
-            if let Some(Value::String(text)) = arguments.get_mut(&field.name) {
-                *text = text.replace("%2F", "/");
+        for field in self.fields() {
+            match (field.at, arguments.get_mut(&field.name)) {
+                // Slashes are escaped again; the document says to write them so.
+                (At::Path, Some(Value::String(text))) => *text = text.replace("%2F", "/"),
+                (At::Path, Some(value)) => {
+                    return Err(Error::invalid(format!("{}: {value} is not text", field.name)).into());
+                }
+                (At::Query, Some(value)) if !is_listed(value) => {
+                    let message = format!("{}: {value} is neither a value nor a list of values", field.name);
+                    return Err(Error::invalid(message).into());
+                }
+                _ => {}
             }
         }
         self.described.request(&arguments, Map::new())
@@ -102,6 +111,11 @@ impl Tool {
         let is_taken = |field: &&Field| field.at != At::Header && !NOT_TAKEN.contains(&&*field.name);
         self.described.fields.iter().filter(is_taken)
     }
+}
+
+/// Returns true for a single value, or a list of such, as a query takes it.
+fn is_listed(value: &Value) -> bool {
+    value.as_array().map_or_else(|| is_single(value), |items| items.iter().all(is_single))
 }
 
 /// Shortens a schema, since all tools are in each conversation: the first sentence of each description, and names of columns without those
@@ -125,12 +139,12 @@ fn short(schema: &Value) -> Value {
 
 /// Leaves out names that are another one and a suffix of intervals.
 fn without_intervals(names: &[Value]) -> Value {
-    let is_of_interval = |name: &str| {
-        INTERVAL
-            .iter()
-            .any(|suffix| name.strip_suffix(suffix).is_some_and(|metric| names.contains(&metric.into())))
+    let is_kept = |name: &&Value| {
+        let name = name.as_str().unwrap_or_default();
+        let metric = INTERVAL.iter().find_map(|suffix| name.strip_suffix(suffix));
+        metric.is_none_or(|metric| !names.contains(&metric.into()))
     };
-    names.iter().filter(|name| !name.as_str().is_some_and(is_of_interval)).cloned().collect()
+    names.iter().filter(is_kept).cloned().collect()
 }
 
 #[cfg(test)]
@@ -183,6 +197,12 @@ mod tests {
             uri("sql", json!({ "workspace": "credit/prod" })).unwrap_err(),
             "the argument `sql` is missing"
         );
+        for (run, why) in [(json!(""), "the run is empty"), (json!(5), "run: 5 is not text")] {
+            assert_eq!(uri("show_run", json!({ "workspace": "credit/prod", "run": run })).unwrap_err(), why);
+        }
+        let of_object =
+            uri("query_evaluations", json!({ "workspace": "credit/prod", "last": { "days": 7 } }));
+        assert!(of_object.unwrap_err().starts_with("last: {"));
         let refused = uri("live", json!({ "workspace": "credit/prod", "day": 1 })).unwrap_err();
         assert!(refused.starts_with("live takes no argument `day`, but workspace"), "{refused}");
     }

@@ -103,8 +103,8 @@ pub(super) async fn list(
             let all = catalog.workspaces_in(&sight).await?;
             (all.into_iter().map(AnyEntity::Workspace).collect(), None)
         }
-        (kind, None) if kind.parent().is_some() => {
-            let detail = format!("`of` is missing: {} are listed by what they belong to", kind.plural());
+        (kind, None) if let Some(parent) = kind.parent() => {
+            let detail = format!("of: name the {parent} whose {} are listed", kind.plural());
             return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
         }
         (EntityKind::Category, None) if let Sight::Only(scopes) = &sight => {
@@ -150,13 +150,19 @@ impl Parameters {
         let newest_first = match self.order.as_deref() {
             None | Some("oldest") => false,
             Some("newest") => true,
-            Some(other) => return Err(Error::invalid(format!("`order` is oldest or newest, not `{other}`"))),
+            Some(other) => {
+                return Err(Error::invalid(format!("order: `{other}` is neither oldest nor newest")));
+            }
+        };
+        let at = |name: &str, text: &Option<String>| {
+            let at = text.as_deref().map(instant).transpose();
+            at.map_err(|error| Error::invalid(format!("{name}: {error}")))
         };
         Ok(ListOptions {
             limit: self.limit.unwrap_or(ListOptions::default().limit),
             after: self.cursor.as_deref().map(Cursor::from_text).transpose()?,
-            since: self.since.as_deref().map(instant).transpose()?,
-            until: self.until.as_deref().map(instant).transpose()?,
+            since: at("since", &self.since)?,
+            until: at("until", &self.until)?,
             newest_first,
             only: fields.map(ListOptions::read_for),
         })

@@ -141,7 +141,7 @@ pub(super) async fn set(
     let new: NewRetention = json_object(&headers, new)?;
     let is_whole = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_RETENTION_DAYS)).contains(days);
     if let Some(days) = new.days.filter(|days| !is_whole(days)) {
-        let detail = format!("{days} is not a whole number of days from 1 to {MAX_RETENTION_DAYS}, or null");
+        let detail = format!("days: `{days}` is not a whole number from 1 to {MAX_RETENTION_DAYS}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
     }
     let (days, now) = (new.days.map(|days| days as u32), service.clock().now());

@@ -56,7 +56,7 @@ pub(super) fn condition(text: &str) -> Result<Expr> {
 
 fn parser(text: &str) -> Result<Parser<'static>> {
     if text.len() > MAX_STATEMENT_BYTES {
-        return Err(refused(format!("a statement has at most {MAX_STATEMENT_BYTES} bytes")));
+        return Err(refused(format!("it has more than {MAX_STATEMENT_BYTES} bytes")));
     }
     let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| refused(error.to_string()))?;
@@ -67,7 +67,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
         )
     };
     if tokens.iter().filter(|token| nests(&token.token)).count() > MAX_NESTING_TOKENS {
-        return Err(refused(format!("a statement has at most {MAX_NESTING_TOKENS} words and signs")));
+        return Err(refused(format!("it has more than {MAX_NESTING_TOKENS} words and signs")));
     }
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     Ok(Parser::new(&GenericDialect).with_options(options).with_tokens_with_locations(tokens))

@@ -126,6 +126,10 @@ pub(crate) async fn conditions(of: Dataset, conditions: &[String]) -> Result<Con
         plan::condition(plan::plan(table.lazy, frames.sources)?)
     })
     .await
+    .map_err(|error| match error.to_string().strip_prefix("sql: ") {
+        Some(why) => Error::invalid(format!("where: {why}")),
+        None => error,
+    })
 }
 
 /// Returns the part of a condition that needs several rows, such as an aggregate.

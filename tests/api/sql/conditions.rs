@@ -23,8 +23,8 @@ on_both_engines!(
 async fn a_mistyped_day_is_named() {
     let scene = Scene::on(Engine::Sqlite).await;
     filled(&scene).await;
-    let no_day = |day: &str| format!("sql: `{day}` is not a day of the calendar, written YYYY-MM-DD");
-    let no_time = |at: &str| format!("sql: `{at}` is not a time such as 2013-06-01T04:30:00Z");
+    let no_day = |day: &str| format!("`{day}` is not a day of the calendar, written YYYY-MM-DD");
+    let no_time = |at: &str| format!("`{at}` is not a time such as 2013-06-01T04:30:00Z");
     for (condition, says) in [
         ("day between '2024-02-28' and '2024-02-30'", no_day("2024-02-30")),
         ("day >= '2026-11-31'", no_day("2026-11-31")),
@@ -37,13 +37,13 @@ async fn a_mistyped_day_is_named() {
     ] {
         let refused =
             ask(&scene, &format!("select key from predictions where {condition}")).await.unwrap_err();
-        assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
+        assert!(refused.to_string().starts_with(&format!("sql: {says}")), "{condition}: {refused}");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{condition}");
         let words =
             Params { from: "2026-06-01", to: "2026-06-01", filter: Some(condition), ..Params::default() };
         let request = Request::parse(Dataset::Events(Kind::Predictions), &words).unwrap();
         let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
-        assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
+        assert!(refused.to_string().starts_with(&format!("where: {says}")), "{condition}: {refused}");
     }
     // A tag may have the name `day`, and so may a column of the statement; both are texts.
     let tagged = json!([{ "key": "k9", "predicted_at": "2026-06-04T01:00:00Z", "release": "v1", "score": 0.5, "tags": { "day": "Monday" } }]);
