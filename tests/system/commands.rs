@@ -78,9 +78,15 @@ fn every_verb_takes_a_workspace_in_both_ways() {
         (&["release", "retire", "nope@v1", "-w", "credit/prod"], "there is no release `credit/prod/nope@v1`"),
         (&["user", "show", ""], "the user is empty"),
         (&["workspace", "show", "credit/"], "`credit/` is no workspace"),
-        (&["model", "create", "x", "-w", "credit/prod", "--body", "no.toml"], "almanac: no.toml: No such file"),
+        (
+            &["model", "create", "x", "-w", "credit/prod", "--body", "no.toml"],
+            "almanac: no.toml: No such file",
+        ),
         (&["model", "list", "credit/prod", "--limit", "x"], "almanac: --limit: `x` is not a whole number"),
-        (&["workspace", "list", "--limit", "1"], "almanac: OF: name the category whose workspaces are listed"),
+        (
+            &["workspace", "list", "--limit", "1"],
+            "almanac: OF: name the category whose workspaces are listed",
+        ),
         (&["query", "predictions", "-w", "credit/prod"], "almanac: --from: name the first day"),
         (&["workspace", "retention", "credit/prod", "0"], "almanac: DAYS: `0` is not a whole number"),
         (
