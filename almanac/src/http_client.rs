@@ -20,6 +20,12 @@ use crate::ssrf::{Names, address_of};
 /// Maximum time of a whole answer.
 const WITHIN: Duration = Duration::from_secs(5);
 
+/// Maximum time in which a host takes a connection.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time of silence on a connection after which it is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
 /// Maximum bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
@@ -52,7 +58,10 @@ impl Web {
     }
 
     fn with(has_tls: bool, names: Names, keeps: bool) -> anyhow::Result<Self> {
-        let connector = over(HttpConnector::new_with_resolver(names.clone()), has_tls)?;
+        let mut connector = HttpConnector::new_with_resolver(names.clone());
+        connector.set_connect_timeout(Some(CONNECTED_WITHIN));
+        connector.set_keepalive(Some(KEEPALIVE));
+        let connector = over(connector, has_tls)?;
         let mut client = Client::builder(TokioExecutor::new());
         if !keeps {
             client.pool_max_idle_per_host(0);

@@ -67,12 +67,13 @@ fn check_answers(server: &[&str], token: &str, mode: &str) -> Value {
             ["query_outcomes", { "workspace": of, "from": "2026-06-01", "to": "2026-06-01" }],
             ["show_model", { "model": "credit/prod/nothing" }],
             ["live", { "workspace": of, "colour": "red" }],
+            ["query_predictions", { "workspace": of, "from": "2026-06-01", "to": "2026-06-01", "after": "begin", "limit": 1000 }],
         ]),
     );
     assert_eq!(told["server"], "almanac");
     let answers = told["answers"].as_array().unwrap();
     let failed: Vec<bool> = answers.iter().map(|answer| answer["is_error"] == true).collect();
-    assert_eq!(failed, [false, false, false, false, false, true, true], "{answers:?}");
+    assert_eq!(failed, [false, false, false, false, false, true, true, false], "{answers:?}");
     assert!(texts(&answers[0]).contains("\"path\":\"credit/prod\""), "{}", texts(&answers[0]));
     assert!(texts(&answers[1]).starts_with("{\"n\":3000}"), "{}", texts(&answers[1]));
     let cut = texts(&answers[2]);
@@ -86,6 +87,13 @@ fn check_answers(server: &[&str], token: &str, mode: &str) -> Value {
     assert!(texts(&answers[4]).starts_with("no rows"), "{}", texts(&answers[4]));
     assert!(texts(&answers[5]).contains("there is no model"), "{}", texts(&answers[5]));
     assert!(texts(&answers[6]).contains("live takes no argument `colour`"), "{}", texts(&answers[6]));
+    let (page, notes) = (texts(&answers[7]), answers[7]["texts"][1].as_str().unwrap());
+    let shown = page.lines().filter(|line| line.starts_with("{\"")).count();
+    assert!(notes.contains(&format!("rows: 1000, of which {shown} are shown\n")), "{notes}");
+    assert!(
+        notes.contains("a smaller `limit`, and the same `after`") && !notes.contains("next page"),
+        "{notes}"
+    );
     told
 }
 
@@ -102,6 +110,30 @@ fn assistants_call_tools_over_standard_input() {
     assert!(told["tools"].get("create_model").is_none(), "it changes something");
     let older = check_answers(&server, "", "legacy");
     assert!(older["version"].as_str() < told["version"].as_str(), "{} {}", older["version"], told["version"]);
+}
+
+#[test]
+fn unreadable_input_is_answered_or_fails() {
+    let place = recorded();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input");
+    let ping = r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
+    let nameless = r#"{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{}}"#;
+    std::fs::write(&file, [b"\xff\xfe\n\n", ping.as_bytes(), b"\n", nameless.as_bytes()].concat()).unwrap();
+    let served =
+        |input: &Path| almanac(&place, &["mcp"]).stdin(std::fs::File::open(input).unwrap()).output().unwrap();
+    let output = served(&file);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let replies: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |id: Value| replies.iter().find(|reply| reply["id"] == id).unwrap();
+    assert_eq!((replies.len(), &of(Value::Null)["error"]["code"]), (3, &json!(-32700)), "{lines}");
+    assert_eq!(of(json!("a"))["result"], json!({}));
+    assert_eq!(of(json!("b"))["error"]["message"], "`name` is missing");
+    let failed = served(folder.path());
+    assert_eq!(failed.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(said.contains("the standard input cannot be read"), "{said}");
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl Config {
             None => Setting { value: Store::sqlite(data.value.join(place::FILE)), origin: Origin::Default },
         };
         refuse_idle_data(&data, &store)?;
-        let url = optional(&URL, given.url.or(keys.url), check_endpoint)?;
+        let url = optional(&URL, given.url.or(keys.url), check_url)?;
         refuse_idle_place(&url, &data.origin, &store.origin)?;
         let region = optional(&REGION, given.region.or(keys.region), check_region)?;
         let endpoint = optional(&ENDPOINT, given.endpoint.or(keys.endpoint), check_endpoint)?;
@@ -399,15 +399,32 @@ fn check_region(text: &str) -> Result<(), String> {
 }
 
 fn check_endpoint(text: &str) -> Result<(), String> {
+    let credentials = "credentials are found as AWS's own tools find them";
+    host(text, credentials, "http://localhost:8000").map(|_| ())
+}
+
+fn check_url(text: &str) -> Result<(), String> {
+    let host = host(text, "put the token into ALMANAC_TOKEN", "https://almanac.example.com")?;
+    if text.contains(['?', '#']) {
+        return Err(format!("`{text}` should be the address of a service, without `?` and `#`"));
+    }
+    match host.rsplit_once(':') {
+        // An address of IPv6 has colons of its own.
+        Some((_, port)) if !port.ends_with(']') && port.parse::<u16>().is_err() => {
+            Err(format!("`{text}`: there is no port `{port}`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the host of an address, with its port.
+fn host<'a>(text: &'a str, credentials: &str, example: &str) -> Result<&'a str, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
         // The value is not repeated, since it may hold a secret.
-        Some(host) if host.contains('@') => {
-            Err("must not hold a user or a password; credentials are found as AWS's own tools find them"
-                .into())
-        }
-        Some(host) if !host.is_empty() => Ok(()),
-        _ => Err(format!("`{text}` is not an address such as http://localhost:8000")),
+        Some(host) if host.contains('@') => Err(format!("must not hold a user or a password; {credentials}")),
+        Some(host) if !host.is_empty() => Ok(host),
+        _ => Err(format!("`{text}` is not an address such as {example}")),
     }
 }

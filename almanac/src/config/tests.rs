@@ -181,6 +181,11 @@ fn each_refusal_is_one_line_that_says_where() {
         (&nothing, Given { endpoint: flag(&ENDPOINT, "localhost:8000"), ..Given::default() }),
         (&nothing, Given { endpoint: flag(&ENDPOINT, "http://"), ..Given::default() }),
         (&nothing, Given { endpoint: flag(&ENDPOINT, "http://me:hunter2@localhost"), ..Given::default() }),
+        (&nothing, Given { url: flag(&URL, "almanac.example.com"), ..Given::default() }),
+        (&nothing, Given { url: flag(&URL, "http://me:hunter2@localhost"), ..Given::default() }),
+        (&nothing, Given { url: flag(&URL, "http://localhost?x=1"), ..Given::default() }),
+        (&nothing, Given { url: variable(&URL, "http://localhost/#a"), ..Given::default() }),
+        (&nothing, Given { url: flag(&URL, "http://[::1]:99999"), ..Given::default() }),
         (&nothing, Given { listen: variable(&LISTEN, "7171"), ..Given::default() }),
         (&in_file, Given { data: flag(&DATA, "here"), ..Given::default() }),
     ] {

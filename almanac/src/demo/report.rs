@@ -93,7 +93,7 @@ fn what_next(set: &Set, until: Option<&str>, almanac: &str, listen: SocketAddr) 
         .filter(|(_, options, _)| begins_within(options, until))
         .map(|(what, options, shows)| (format!("query {what} -w {} {options}", set.workspace), *shows));
     let serve = format!("serve the same over HTTP on {listen}");
-    let always = [("verify", "fold the log again and compare"), ("up", serve.as_str())];
+    let always = [("admin verify", "fold the log again and compare"), ("up", serve.as_str())];
     let always = always.map(|(command, does)| (command.to_owned(), does));
     let mut lines = "What to try next:\n".to_owned();
     for (command, shows) in queries.chain(always) {
@@ -115,6 +115,8 @@ mod tests {
         assert!(commands.clone().count() > 2);
         for line in commands {
             assert!(line.starts_with("  almanac --store sqlite:zz.db "), "{line}");
+            let parsed = crate::cli::all().try_get_matches_from(line.split_whitespace());
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
         }
         assert!(lines.ends_with(
             "  almanac --store sqlite:zz.db up\n      serve the same over HTTP on 127.0.0.1:9000\n"

@@ -1,14 +1,14 @@
 //! Answers of tools: the text of an operation's answer, limited in length, and notes on it.
 
 use axum::http::{
-    HeaderMap, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue,
     header::{CONTENT_TYPE, TE},
 };
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 
 use crate::{
-    client::{Client, broken_off},
+    client::{Client, NEXT, broken_off, next_page},
     operations::tools::Tool,
 };
 
@@ -16,11 +16,13 @@ use crate::{
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// Headers and trailers that say of what an answer is.
-const NOTES: [&str; 5] =
-    ["almanac-window", "almanac-as-of", "almanac-source", "almanac-warning", "almanac-rows"];
+const NOTES: [&str; 5] = ["almanac-window", "almanac-as-of", "almanac-source", "almanac-warning", ROWS];
 
-/// Header that says where the next page begins.
-const NEXT: &str = "almanac-next";
+/// Header that says how many rows an answer has.
+const ROWS: &str = "almanac-rows";
+
+/// Argument of a page of rows.
+const AFTER: &str = "after";
 
 /// Calls the operation of a tool, and returns its answer and the notes on it.
 ///
@@ -31,6 +33,7 @@ pub(super) async fn answer(
     tool: &Tool,
     arguments: Map<String, Value>,
 ) -> anyhow::Result<Vec<String>> {
+    let is_page = arguments.contains_key(AFTER);
     let mut request = tool.request(arguments)?;
     request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
     let asked = format!("{} {}", request.method(), request.uri());
@@ -44,15 +47,19 @@ pub(super) async fn answer(
             Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }
+    let is_cut = bytes.len() > MAX_ANSWER_BYTES;
+    if is_cut {
+        cut(&mut bytes, &mut headers);
+    }
     let mut notes = notes(&headers);
-    if bytes.len() > MAX_ANSWER_BYTES {
-        let is_rows = headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().ends_with(b"ndjson"));
-        bytes.truncate(end_within(&bytes, is_rows));
+    if is_cut {
+        let rest = match is_page {
+            true => "The page did not fit: ask again with a smaller `limit`, and the same `after`".to_owned(),
+            false => format!("Other arguments ask for less or for the rest ({})", tool.less().join(", ")),
+        };
         notes += &format!(
-            "There is more: these are the first {} bytes of the answer. Other arguments ask for less or for the rest ({}); \
-             `{asked}` of the HTTP API answers all of it.\n",
-            bytes.len(),
-            tool.less().join(", ")
+            "There is more: these are the first {} bytes of the answer. {rest}; `{asked}` of the HTTP API answers all of it.\n",
+            bytes.len()
         );
     }
     let text = match bytes.is_empty() {
@@ -60,6 +67,18 @@ pub(super) async fn answer(
         false => String::from_utf8_lossy(&bytes).into_owned(),
     };
     Ok([text, notes].into_iter().filter(|text| !text.is_empty()).collect())
+}
+
+/// Cuts an answer that is too long. Its number of rows says how many are shown, and it has no next page, which begins behind rows that are
+/// not.
+fn cut(bytes: &mut Vec<u8>, headers: &mut HeaderMap) {
+    let is_rows = headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().ends_with(b"ndjson"));
+    bytes.truncate(end_within(bytes, is_rows));
+    headers.remove(NEXT);
+    let rows = headers.get(ROWS).and_then(|rows| rows.to_str().ok()).filter(|_| is_rows);
+    let shown = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let shown = rows.and_then(|rows| format!("{rows}, of which {shown} are shown").parse().ok());
+    headers.extend(shown.map(|shown| (HeaderName::from_static(ROWS), shown)));
 }
 
 /// Number of bytes that are shown of an answer that is too long: up to the end of a row, where it has rows.
@@ -75,8 +94,12 @@ fn notes(headers: &HeaderMap) -> String {
         headers.get_all(name).iter().filter_map(move |value| Some((name, value.to_str().ok()?)))
     };
     let line = |(name, text): (&str, &str)| format!("{}: {text}\n", name.trim_start_matches("almanac-"));
-    let next =
-        of(NEXT).map(|(_, after)| format!("There is more: the next page is had with `after`: {after}\n"));
+    let next = next_page(headers).map(|next| match next {
+        Ok(after) => format!("There is more: the next page is had with `after`: {after}\n"),
+        Err(bytes) => {
+            format!("There is more, but its `after` is too long ({bytes} bytes): ask for fewer days\n")
+        }
+    });
     NOTES.into_iter().flat_map(of).map(line).chain(next).collect()
 }
 
@@ -95,9 +118,26 @@ mod tests {
 
     #[test]
     fn notes_name_the_next_page() {
-        let headers = [("almanac-source", "stored"), ("almanac-next", "x1"), ("content-type", "text/csv")];
-        let headers = headers.map(|(name, text)| (name.parse().unwrap(), HeaderValue::from_static(text)));
+        let of = |next| headers(&[("almanac-source", "stored"), (NEXT, next), ("content-type", "text/csv")]);
         let expected = "source: stored\nThere is more: the next page is had with `after`: x1\n";
-        assert_eq!(notes(&HeaderMap::from_iter(headers)), expected);
+        assert_eq!(notes(&of("x1")), expected);
+        let expected =
+            "source: stored\nThere is more, but its `after` is too long (9331 bytes): ask for fewer days\n";
+        assert_eq!(notes(&of("omitted; bytes=9331")), expected);
+    }
+
+    #[test]
+    fn cut_page_says_how_many_rows_are_shown() {
+        let mut headers = headers(&[(ROWS, "10000"), (NEXT, "x1"), ("content-type", "application/x-ndjson")]);
+        let mut rows = "{\"a\":1}\n".repeat(10_000).into_bytes();
+        cut(&mut rows, &mut headers);
+        assert_eq!((rows.len(), &*notes(&headers)), (65_536, "rows: 10000, of which 8192 are shown\n"));
+    }
+
+    fn headers(of: &[(&'static str, &'static str)]) -> HeaderMap {
+        let named = |(name, text): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(text))
+        };
+        of.iter().map(named).collect()
     }
 }

@@ -6,11 +6,12 @@ mod protocol;
 
 use std::{
     collections::HashMap,
-    io::{BufRead, stdin},
+    io::{self, BufRead, stdin},
     sync::{Arc, LazyLock},
     thread,
 };
 
+use anyhow::Context;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -60,7 +61,8 @@ fn listed(tool: &Tool) -> Value {
 
 /// Calls a tool. A problem that its operation answers is an answer of the tool as well.
 async fn called(client: &Client, params: &Map<String, Value>) -> Result<Value, Failure> {
-    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+    let name = params.get("name").ok_or_else(|| Failure::invalid("`name` is missing"))?;
+    let name = name.as_str().ok_or_else(|| Failure::invalid("`name` is no text"))?;
     let tool = TOOLS.iter().find(|tool| tool.name == name);
     let tool = tool.ok_or_else(|| Failure::invalid(format!("there is no tool `{name}`")))?;
     let arguments = match params.get("arguments") {
@@ -79,7 +81,7 @@ async fn called(client: &Client, params: &Map<String, Value>) -> Result<Value, F
 /// Serves the tools on standard input and output, a message a line, until the input ends.
 ///
 /// # Errors
-/// Errors of opening the table.
+/// Errors of opening the table, and of reading the input.
 pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     let client = Arc::new(Client::new(config, false).await?);
     let mut lines = lines_of_input();
@@ -87,7 +89,8 @@ pub(crate) async fn command(config: &Config) -> anyhow::Result<()> {
     while let Some(line) = lines.recv().await {
         while tasks.try_join_next().is_some() {}
         running.retain(|_, task| !task.is_finished());
-        match Message::read(line.as_bytes()) {
+        let line = line.context("the standard input cannot be read")?;
+        match Message::read(&line) {
             Ok(Message::Request(request)) => {
                 let (client, id) = (Arc::clone(&client), request.id.to_string());
                 let answering = async move { print_line(&answered(&client, &request, None).await) };
@@ -114,11 +117,11 @@ fn print_line(reply: &Reply) {
 }
 
 /// The lines of standard input that are not empty, read by a thread.
-fn lines_of_input() -> mpsc::Receiver<String> {
+fn lines_of_input() -> mpsc::Receiver<io::Result<Vec<u8>>> {
     let (sender, lines) = mpsc::channel(16);
     thread::spawn(move || {
-        let read = stdin().lock().lines().map_while(Result::ok);
-        for line in read.filter(|line| !line.trim().is_empty()) {
+        let is_empty = |line: &io::Result<Vec<u8>>| matches!(line, Ok(line) if line.trim_ascii().is_empty());
+        for line in stdin().lock().split(b'\n').filter(|line| !is_empty(line)) {
             if sender.blocking_send(line).is_err() {
                 return;
             }

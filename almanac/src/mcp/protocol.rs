@@ -98,7 +98,8 @@ impl Message {
         let read =
             read.map_err(|error| refused(Value::Null, PARSE_ERROR, format!("it is no JSON: {error}")))?;
         let id = read.get("id").cloned();
-        let is_id = id.as_ref().is_none_or(|id| id.is_string() || id.is_number());
+        // A number beyond 64 bits would be answered as another one.
+        let is_id = id.as_ref().is_none_or(|id| id.is_string() || id.is_i64() || id.is_u64());
         let params = match &read["params"] {
             Value::Null => Some(Map::new()),
             Value::Object(params) => Some(params.clone()),
@@ -114,11 +115,11 @@ impl Message {
             }
             _ => {
                 let id = id.filter(|_| is_id).unwrap_or_default();
-                Err(refused(
-                    id,
-                    INVALID_REQUEST,
-                    "it is neither a request nor a notification of JSON-RPC 2.0".to_owned(),
-                ))
+                let why = match read.is_array() {
+                    true => "batches are not taken; send messages one by one",
+                    false => "it is neither a request nor a notification of JSON-RPC 2.0",
+                };
+                Err(refused(id, INVALID_REQUEST, why.to_owned()))
             }
         }
     }
@@ -251,10 +252,15 @@ mod tests {
             (reply.json()["error"]["code"].as_i64().unwrap(), reply.json()["id"].clone())
         };
         assert_eq!(refused("{"), (PARSE_ERROR, Value::Null));
+        let latin = Message::read(b"{\"method\":\"p\xefng\"}").unwrap_err();
+        assert_eq!(latin.json()["error"]["code"], PARSE_ERROR);
+        let batch = Message::read(b"[]").unwrap_err().json();
+        assert_eq!(batch["error"]["message"], "batches are not taken; send messages one by one");
         for (text, id) in [
             ("[]", Value::Null),
             (r#"{"id":3,"method":"ping"}"#, json!(3)),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":100000000000000000000,"method":"ping"}"#, Value::Null),
             (r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, json!(3)),
             (r#"{"jsonrpc":"2.0","id":3,"method":"ping","params":[]}"#, json!(3)),
         ] {
