@@ -13,7 +13,7 @@ use log::{
     scan,
 };
 use serde::{Deserialize, Serialize};
-use table::{Change, Condition, Item, Policy, Query, query_all, update};
+use table::{Change, Condition, Item, Policy, Query, query_all, unless_overtaken, update};
 
 use super::Catalog;
 
@@ -58,6 +58,11 @@ pub struct ConsumerLag {
 }
 
 impl Consumer {
+    /// Error that a workspace has no consumer of this name.
+    pub(crate) fn missing(name: &str) -> Error {
+        Error::not_found(format!("there is no consumer `{name}` in this workspace"))
+    }
+
     /// Kind of events that it follows.
     pub fn kind(&self) -> Option<Kind> {
         self.read_version.kinds.first().copied()
@@ -192,13 +197,14 @@ impl Catalog {
         )))
     }
 
-    /// Deletes a consumer; succeeds if it does not exist.
+    /// Deletes a consumer.
     ///
     /// # Errors
-    /// Errors of the table.
+    /// `NotFound`, when there is none of this name; those of the table.
     pub async fn delete_consumer(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
-        self.table.delete(&key::consumer(workspace, name), Condition::None).await
+        let deleted = self.table.delete(&key::consumer(workspace, name), Condition::Exists).await;
+        unless_overtaken(deleted)?.ok_or_else(|| Consumer::missing(name))
     }
 
     /// Reads the lag of a consumer.

@@ -545,8 +545,7 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, when there is none of this name; those of the table.
     pub async fn review(&self, workspace: &Id, name: &str) -> Result<Review> {
-        let missing = || Error::not_found(format!("there is no review `{name}` in this workspace"));
-        self.find_review(workspace, name).await?.ok_or_else(missing)
+        self.find_review(workspace, name).await?.ok_or_else(|| missing(name))
     }
 
     /// Reads the reviews of a workspace, by name.
@@ -579,13 +578,14 @@ impl Catalog {
         item.ok_or_else(missing)?.to_record(FORM)
     }
 
-    /// Deletes a review; succeeds if it does not exist. Its items are served no more and expire; appended outcomes stay.
+    /// Deletes a review. Its items are served no more and expire; appended outcomes stay.
     ///
     /// # Errors
-    /// Errors of the table.
+    /// `NotFound`, when there is none of this name; those of the table.
     pub async fn delete_review(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
-        self.table.delete(&key::review(workspace, name), Condition::None).await
+        let deleted = self.table.delete(&key::review(workspace, name), Condition::Exists).await;
+        unless_overtaken(deleted)?.ok_or_else(|| missing(name))
     }
 
     /// Reads the pairs of an arena, by their numbers; at most [`MAX_ARENA_PAIRS`]. One query.
@@ -706,6 +706,10 @@ impl Catalog {
         })
         .await
     }
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("there is no review `{name}` in this workspace"))
 }
 
 #[cfg(test)]

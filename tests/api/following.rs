@@ -273,7 +273,11 @@ async fn consumer_resumes_and_never_moves_back(scene: Scene) {
     let other = Follow::parse(Kind::Outcomes, &FollowParams::default()).unwrap();
     assert!(query.of_consumer(scene.id(), "billing", other).await.unwrap_err().is_conflict());
     catalog.delete_consumer(scene.id(), "billing").await.unwrap();
-    catalog.delete_consumer(scene.id(), "billing").await.unwrap();
+    let again = catalog.delete_consumer(scene.id(), "billing").await.unwrap_err();
+    assert_eq!(
+        (again.kind(), again.to_string()),
+        (ErrorKind::NotFound, "there is no consumer `billing` in this workspace".into())
+    );
     assert_eq!(drained(&query, &scene, resumed().await).await.0.len(), 6, "who begins again sees all");
 }
 

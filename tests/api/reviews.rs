@@ -410,6 +410,11 @@ async fn what_has_expired_is_served_to_nobody(scene: Scene) {
     scene.world.catalog.set_retention(scene.id(), None, at(NOW)).await.unwrap();
     assert!(next(&scene, &review, BOB, NOW).await.is_some());
     scene.world.catalog.delete_review(scene.id(), "june").await.unwrap();
+    let again = scene.world.catalog.delete_review(scene.id(), "june").await.unwrap_err();
+    assert_eq!(
+        (again.kind(), again.to_string()),
+        (ErrorKind::NotFound, "there is no review `june` in this workspace".into())
+    );
     let refused = scene.ingest(at(NOW)).answer(&at_item, &by(ANN), label("1")).await;
     assert_eq!(kind_of(refused), ErrorKind::NotFound);
     assert_eq!(outcomes(&scene).await, [""; 0]);

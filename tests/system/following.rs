@@ -198,6 +198,11 @@ fn http_long_poll_answers_when_events_arrive(place: &Place) {
     let gone = service.send("delete", &format!("{CONSUMERS}?consumer=billing"), &[], None);
     assert_eq!(gone.status, 204);
     assert_eq!(service.get(CONSUMERS).json(), json!({ "consumers": [] }));
+    for method in ["get", "delete"] {
+        let missing = service.send(method, &format!("{CONSUMERS}?consumer=billing"), &[], None);
+        assert_eq!(missing.status, 404, "{method}: {}", missing.text());
+        assert!(missing.text().contains("there is no consumer `billing`"), "{}", missing.text());
+    }
     let refused = service.get(&format!("{FOLLOW}?consumer=billing&after={read_version}"));
     assert_eq!(refused.status, 400, "{}", refused.text());
 }

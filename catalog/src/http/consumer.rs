@@ -146,7 +146,9 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let consumers = match consumer {
-        Some(name) => catalog.consumer(&workspace, &name).await?.into_iter().collect(),
+        Some(name) => {
+            vec![catalog.consumer(&workspace, &name).await?.ok_or_else(|| Consumer::missing(&name))?]
+        }
         None => catalog.consumers(&workspace).await?,
     };
     let mut bodies = Vec::with_capacity(consumers.len());
