@@ -339,9 +339,20 @@ impl Query {
         if request.release.is_none() || request.is_of_snapshot {
             return Ok(());
         }
+        self.check_releases(workspace, request.release.iter().chain(&request.against)).await
+    }
+
+    /// Checks that named releases exist.
+    ///
+    /// # Errors
+    /// `Invalid`, listing the existing releases; errors of the table.
+    async fn check_releases(
+        &self,
+        workspace: &Id,
+        mut wanted: impl Iterator<Item = &String> + Send,
+    ) -> Result<()> {
         let page = self.catalog.page(workspace).await?;
         let names: Vec<&str> = page.releases.iter().map(|release| release.entity.name.as_str()).collect();
-        let mut wanted = request.release.iter().chain(&request.against);
         let Some(wanted) = wanted.find(|wanted| !names.contains(&wanted.as_str())) else { return Ok(()) };
         let there = if names.is_empty() {
             "there is none yet".into()

@@ -71,7 +71,8 @@ impl Query {
     /// parameters returns the existing review.
     ///
     /// # Errors
-    /// `Invalid`, if the parameters fit no review, or it would have no items; `NotFound`, if there is no such model;
+    /// `Invalid`, if it asks for what a review cannot be, names a release that is not there, or nothing is to be judged; `NotFound`, if there
+    /// is no such model;
     /// `Conflict`, if the name is taken by another review; errors of [`Query::run`] and of the table.
     pub async fn create_review(
         &self,
@@ -93,6 +94,7 @@ impl Query {
                 "there is no model `{model}` with a release in this workspace"
             )));
         }
+        self.check_releases(id, spec.releases.iter().chain(&spec.release)).await?;
         let now = self.now();
         let review = Review {
             id: Id::new(now),

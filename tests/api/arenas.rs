@@ -110,6 +110,9 @@ async fn c4_arena_pairs_follow_live_releases(scene: Scene) {
     predict(&scene, &["v1", "v2", "v3"], 4, DAY).await;
     let alone = scene.query(at(NOW)).create_review(&scene.workspace, "duel", spec(4, &[])).await.unwrap_err();
     assert_eq!(alone.kind(), ErrorKind::Invalid, "nothing is live");
+    let unknown = spec(4, &["v1", "v2", "v9"]);
+    let unknown = scene.query(at(NOW)).create_review(&scene.workspace, "duel", unknown).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no release `v9` in credit/prod; there are v1, v2, v3");
     act(&scene, "promote", "v1", "production", "2026-06-05T00:00:00Z").await;
     act(&scene, "promote", "v2", "shadow", "2026-06-05T00:00:00Z").await;
     let duel = arena(&scene, "duel", spec(4, &[])).await;
