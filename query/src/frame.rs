@@ -29,10 +29,24 @@ pub(crate) fn filtered(frame: DataFrame, predicate: Expr) -> Result<DataFrame> {
 /// Prefixes of messages of polars that show the syntax tree of an unsupported part of a statement.
 const OF_TREES: [&str; 2] = ["expression ", "join type "];
 
-/// Maps an error of polars on a client's statement, keeping its first line.
+/// Maps an error of polars on a client's statement.
 pub(crate) fn refused(error: PolarsError) -> Error {
+    Error::invalid(reason(error))
+}
+
+/// Returns the line of an error of polars that says what is wrong: the first one, and of a regular expression, which is repeated
+/// before, the last one.
+pub(crate) fn reason(error: PolarsError) -> String {
     let text = error.to_string();
-    Error::invalid(in_short(text.lines().next().unwrap_or_default()))
+    let line = text.lines().next().unwrap_or_default();
+    match line.strip_suffix(" regex parse error:") {
+        Some(what) => {
+            let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            format!("{what} {}", last.trim_start_matches("error: "))
+        }
+        // A value that is computed while polars plans has no column.
+        None => in_short(&line.replace(" in column 'scalar'", "")),
+    }
 }
 
 /// Removes the syntax tree from a line.
@@ -75,6 +89,22 @@ pub(crate) fn times(name: &str, values: impl Iterator<Item = Option<i64>>) -> Se
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_that_says_what_is_wrong_is_kept() {
+        for (text, kept) in [
+            (
+                "regex error: regex parse error:\n    ((((\n       ^\nerror: unclosed group\n",
+                "regex error: unclosed group",
+            ),
+            (
+                "conversion from `str` to `i64` failed in column 'scalar' for 1 out of 1 values: [\"x\"]\n\nResolved plan until failure:\n\n\t---> FAILED",
+                "conversion from `str` to `i64` failed for 1 out of 1 values: [\"x\"]",
+            ),
+        ] {
+            assert_eq!(reason(PolarsError::ComputeError(text.into())), kept);
+        }
+    }
 
     #[test]
     fn a_syntax_tree_is_not_shown() {

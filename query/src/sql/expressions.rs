@@ -19,6 +19,7 @@ use super::{
     frames::{Column, Frames},
     rows::{AGGREGATES, Groups, Over, WINDOWS},
 };
+use crate::frame::reason;
 
 /// Maximum depth of expressions.
 const MAX_DEPTH: usize = 100;
@@ -567,7 +568,7 @@ impl<'f, 'c> Scope<'f, 'c> {
     }
 
     fn by_polars_of(&self, text: &str, parts: &[Expr]) -> Made<Expr> {
-        let made = polars_sql::sql_expr(text).map_err(|error| error.to_string())?;
+        let made = polars_sql::sql_expr(text).map_err(reason)?;
         let part = |name: &str| parts.get(name.strip_prefix(PART)?.parse::<usize>().ok()?).cloned();
         let made = made.map_expr(|expr| match &expr {
             Expr::Column(name) => part(name).unwrap_or(expr),

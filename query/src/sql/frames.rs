@@ -22,7 +22,7 @@ use super::{
     plan::Source,
     tables::Table,
 };
-use crate::{groups::Groups, request::Dataset};
+use crate::{frame::reason, groups::Groups, request::Dataset};
 
 /// Maximum number of queries of a statement.
 const MAX_QUERIES: usize = 32;
@@ -174,7 +174,7 @@ impl Frames {
         let lazy = match (op, of) {
             (SetOperator::Union, SetQuantifier::All | SetQuantifier::None | SetQuantifier::Distinct) => {
                 let args = UnionArgs { to_supertypes: true, ..UnionArgs::default() };
-                let lazy = concat([left.lazy, right_lazy], args).map_err(|error| error.to_string())?;
+                let lazy = concat([left.lazy, right_lazy], args).map_err(reason)?;
                 if of == SetQuantifier::All { lazy } else { distinct(lazy) }
             }
             (SetOperator::Except | SetOperator::Intersect, SetQuantifier::None | SetQuantifier::Distinct) => {
@@ -219,8 +219,7 @@ impl Frames {
         let args =
             ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
         let is_events = source.groups.is_none();
-        let lazy = LazyFrame::anonymous_scan(source as Arc<dyn AnonymousScan>, args)
-            .map_err(|error| error.to_string())?;
+        let lazy = LazyFrame::anonymous_scan(source as Arc<dyn AnonymousScan>, args).map_err(reason)?;
         let mut frame = Frame::made(lazy, 1)?;
         frame.called(of.name(), None)?;
         for column in &mut frame.columns {
@@ -495,7 +494,7 @@ impl Frames {
 impl Frame {
     /// Returns a frame whose columns have the names that they have in the statement.
     pub(super) fn made(mut lazy: LazyFrame, reads: u64) -> Made<Self> {
-        let schema = lazy.collect_schema().map_err(|error| error.to_string())?;
+        let schema = lazy.collect_schema().map_err(reason)?;
         let column = |(name, kind): (&polars::prelude::PlSmallStr, &DataType)| Column {
             table: String::new(),
             name: name.to_string(),
