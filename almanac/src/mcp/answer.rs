@@ -1,7 +1,7 @@
 //! Answers of tools: the text of an operation's answer, limited in length, and notes on it.
 
 use axum::http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderValue,
     header::{CONTENT_TYPE, TE},
 };
 use http_body_util::BodyExt;
@@ -78,7 +78,9 @@ fn cut(bytes: &mut Vec<u8>, headers: &mut HeaderMap) {
     let rows = headers.get(ROWS).and_then(|rows| rows.to_str().ok()).filter(|_| is_rows);
     let shown = bytes.iter().filter(|byte| **byte == b'\n').count();
     let shown = rows.and_then(|rows| format!("{rows}, of which {shown} are shown").parse().ok());
-    headers.extend(shown.map(|shown| (HeaderName::from_static(ROWS), shown)));
+    if let Some(shown) = shown {
+        headers.insert(ROWS, shown);
+    }
 }
 
 /// Number of bytes that are shown of an answer that is too long: up to the end of a row, where it has rows.
@@ -105,6 +107,8 @@ fn notes(headers: &HeaderMap) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
     #[test]
