@@ -225,6 +225,8 @@ async fn inadmissible_statement_is_refused_with_reason() {
         "select key from predictions where day = '2026-06-01' or score > 0.5",
         "select nothing from predictions where day = '2026-06-01'",
         "select tag.planet from predictions where day = '2026-06-01'",
+        "select key from predictions where day = '2026-06-01' and regexp_like(key, '((((')",
+        "select cast('x' as int) from predictions where day = '2026-06-01'",
         "with a as (select * from predictions where day = '2026-06-01'), b as (select * from a union all select * from a union all select * from a), c as (select * from b union all select * from b union all select * from b), d as (select * from c union all select * from c union all select * from c), e as (select * from d union all select * from d) select * from e",
         &nested,
         &long,
