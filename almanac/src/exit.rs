@@ -31,16 +31,14 @@ impl Exit {
     /// Meaning for the caller, in words for help and documents.
     const fn meaning(self) -> &'static str {
         match self {
-            Self::Done => {
-                "done; also when whatever reads the output has gone away, and when a service stopped because it was asked to"
-            }
+            Self::Done => "done; also when the reader of the output is gone, or a service was asked to stop",
             Self::Failed => {
-                "failed: the store or a service gives no answer, a disk is full; or `verify`, `snapshot verify`, `health` or \
-                 `doctor` found something wrong; trying again may help"
+                "failed: no answer of the store or a service, a full disk; or `verify`, `snapshot verify`, `health` or `doctor` \
+                 found something wrong; trying again may help"
             }
             Self::BadInput => {
-                "bad input: an option, a setting or a file that cannot be taken, something that is not there, or a conflict \
-                 with what is there; trying again gives the same"
+                "bad input: an option, setting or file is refused, something is missing or conflicts; trying again gives the \
+                 same"
             }
         }
     }
