@@ -170,7 +170,7 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
 }
 
 /// Makes the vintages of a day whose events are about to be deleted. For a day with events that have known-at times
-/// it makes all of them anew.
+/// it makes all of them again.
 ///
 /// # Errors
 /// As [`make`].

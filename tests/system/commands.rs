@@ -66,6 +66,15 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["model", "update", "credit/prod/leaving", "--name", "spare"]);
     ok(&["workspace", "update", "-w", "credit/prod", "--name", "current"]);
     ok(&["workspace", "update", "credit/current", "--name", "prod"]);
+}
+
+#[test]
+fn refusals_name_options_and_words() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(&place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
+    run_ok(&place, &["release", "create", "v1", "-w", "credit/prod", "--model", "churn"]);
+    run_ok(&place, &["user", "create", "ann"]);
     for (args, why) in [
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
