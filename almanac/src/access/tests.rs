@@ -244,7 +244,7 @@ impl House {
     }
 
     /// All routes: each with every parameter by which its query may name a subject, and without.
-    fn routes(&self) -> Vec<((&str, &str, Option<&'static str>), &RequiredPermission)> {
+    fn routes(&self) -> Vec<(Route<'_>, &RequiredPermission)> {
         let mut routes = Vec::new();
         for (path, methods) in &self.demands {
             for (method, demand) in methods {
@@ -256,6 +256,9 @@ impl House {
         routes
     }
 }
+
+/// Method, path, and the parameter by which the query names a subject.
+type Route<'a> = (&'a str, &'a str, Option<&'static str>);
 
 struct Called {
     status: StatusCode,
