@@ -55,7 +55,7 @@ def test_a_user_follows_and_has_seen(service: al.LocalClient, workspace: al.Work
     of = [(one["path"], one.get("model_name")) for one in oldest]
     assert of == [(workspace.path, None), (workspace.path, "risk")]
     assert service.follows("ann") == oldest[::-1] and oldest[0]["since"] <= oldest[1]["since"]
-    with pytest.raises(al.RefusedError, match="expected `newest` or `oldest`"):
+    with pytest.raises(al.RefusedError, match="is none of `newest`, `oldest`"):
         service.follows("ann", order="first")
 
     workspace.promote("v1", environment="production")
