@@ -55,7 +55,7 @@ impl Said {
         if self.recorded.contains(&place) {
             return Err("it is recorded twice".into());
         }
-        let releases = Value::Ss([release.clone()].into());
+        let releases = Value::record(&[release]);
         let is_same = item.attributes.get("releases") == Some(&releases)
             && Definition::FIELDS.into_iter().all(|name| {
                 let said = change.said().into_iter().find(|(said, _)| *said == name);
