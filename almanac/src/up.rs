@@ -437,8 +437,7 @@ mod tests {
         let mut lists = BTreeMap::<String, String>::new();
         for (path, methods) in routes.demands() {
             for (method, demand) in methods {
-                let says =
-                    |need: &web::Need| format!("`{}` on {}", need.right, need.says() + &need.condition());
+                let says = |need: &web::Need| format!("`{}` on {}", need.right, demand.says(need));
                 let needs: Vec<String> = demand.needs().iter().map(says).collect();
                 let title = if needs.is_empty() { "No right".to_owned() } else { needs.join(", ") };
                 *lists.entry(title).or_default() += &format!("    {method} {path}\n");

@@ -128,7 +128,7 @@ impl Operation {
         if demand.is_nothing() {
             return self;
         }
-        let need = |need: &Need| format!("`{}` on {}{}", need.right, need.says(), need.condition());
+        let need = |need: &Need| format!("`{}` on {}", need.right, demand.says(need));
         let needs = demand.needs().iter().map(need).collect::<Vec<_>>().join(" and ");
         let said = self.described.description.as_deref().map_or_else(String::new, |said| format!("{said} "));
         self.description(format!("{said}Needs {needs}."))

@@ -11,7 +11,7 @@ pub enum Place {
     WorkspaceOfPath,
     /// Parameter of the path.
     Path(&'static str),
-    /// Parameter of the query; a need on the entity that it names applies only with it.
+    /// Parameter of the query.
     Query(&'static str),
     /// Field of a body that is a JSON object.
     Body(&'static str),
@@ -26,7 +26,7 @@ pub enum About {
     Visible,
     /// The whole server.
     Server,
-    /// The whole server, if the query has none of these parameters.
+    /// The whole server, if the query has none of these parameters; with one, the need on what it names applies in its place.
     ServerUnless(&'static [&'static str]),
     /// An entity of a type.
     Entity(&'static str, Place),
@@ -154,6 +154,42 @@ impl RequiredPermission {
         &self.needs
     }
 
+    /// Returns the needs of a request, by the parameters that its query has. One on what a parameter names is left out without the
+    /// parameter only where another is in its place ([`About::ServerUnless`]).
+    pub fn needs_with(&self, has_parameter: impl Fn(&str) -> bool) -> impl Iterator<Item = &Need> {
+        let applies = move |need: &&Need| match self.condition(need) {
+            Some((names, is_with)) => names.iter().any(|name| has_parameter(name)) == is_with,
+            None => true,
+        };
+        self.needs.iter().filter(applies)
+    }
+
+    /// Returns a need in words, with the parameters under which it applies.
+    pub fn says(&self, need: &Need) -> String {
+        let names = |names: &[&str]| names.join("` and `");
+        match self.condition(need) {
+            Some((with, true)) => format!("{} (with `{}`)", need.says(), names(with)),
+            Some((without, false)) => format!("{} (without `{}`)", need.says(), names(without)),
+            None => need.says(),
+        }
+    }
+
+    /// Returns the parameters under which a need applies, and true if it applies with them, false if without; `None`, if it always does.
+    fn condition<'a>(&'a self, need: &'a Need) -> Option<(&'a [&'static str], bool)> {
+        let is_replaced = |name| {
+            self.needs
+                .iter()
+                .any(|need| matches!(need.about, About::ServerUnless(names) if names.contains(name)))
+        };
+        match &need.about {
+            About::ServerUnless(names) => Some((names, false)),
+            About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) if is_replaced(name) => {
+                Some((std::slice::from_ref(name), true))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the kinds of events that are appended or read.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
@@ -191,26 +227,6 @@ impl RequiredPermission {
 }
 
 impl Need {
-    /// Returns true if it applies to a request, by the names of the parameters that its query has.
-    pub fn applies(&self, has_parameter: impl Fn(&str) -> bool) -> bool {
-        match self.about {
-            About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) => has_parameter(name),
-            About::ServerUnless(names) => !names.iter().any(|name| has_parameter(name)),
-            _ => true,
-        }
-    }
-
-    /// Returns the condition under which it applies, in words; empty if it always does.
-    pub fn condition(&self) -> String {
-        match self.about {
-            About::Entity(_, Place::Query(name)) | About::Own(_, Place::Query(name)) => {
-                format!(" (with `{name}`)")
-            }
-            About::ServerUnless(names) => format!(" (without `{}`)", names.join("` and `")),
-            _ => String::new(),
-        }
-    }
-
     /// Returns its subject in words.
     pub fn says(&self) -> String {
         match self.about {
@@ -229,5 +245,25 @@ impl Need {
             About::Typed(..) => "the workspace, category or server".to_owned(),
             About::Own(..) => "the server, or the caller itself".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_parameter_replaces_only_declared_needs() {
+        let workspace = Place::Query("workspace");
+        let alone = RequiredPermission::entity(Right::Read, "workspace", workspace);
+        let replaced = alone.clone().and(Right::Admin, About::ServerUnless(&["workspace"]));
+        let of = |demand: &RequiredPermission, given: &[&str]| {
+            let needs = demand.needs_with(|name| given.contains(&name));
+            needs.map(|need| demand.says(need)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&alone, &[]), ["the workspace"]);
+        assert_eq!(of(&alone, &["workspace"]), ["the workspace"]);
+        assert_eq!(of(&replaced, &["workspace", "from"]), ["the workspace (with `workspace`)"]);
+        assert_eq!(of(&replaced, &["from"]), ["the server (without `workspace`)"]);
     }
 }

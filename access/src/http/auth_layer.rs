@@ -223,7 +223,7 @@ impl AuthLayer {
         let (words, mut request) = Params::read(demand, path, request).await.map_err(refuse)?;
         let mut is_admin = true;
         let has_parameter = |name: &str| words.has_parameter(name);
-        for need in demand.needs().iter().filter(|need| need.applies(has_parameter)) {
+        for need in demand.needs_with(has_parameter) {
             is_admin &= self.check(&caller, need, &words).await.map_err(refuse)?.has(Right::Admin);
         }
         let of_path = demand.kind_parameter().and_then(|name| Kind::from_name(words.in_path(name)?));
