@@ -15,10 +15,11 @@ use hyper::{
     header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN},
 };
 use log::store::Store;
+use query::http::{NEXT, OMITTED};
 use serde_json::Value;
 use tokio::time::timeout;
 use tower::ServiceExt;
-use web::Requester;
+use web::{NO_PATH, Requester};
 
 use crate::{
     author,
@@ -34,15 +35,6 @@ const TOKEN: &str = "ALMANAC_TOKEN";
 /// Headers by which services know who calls, and from which page.
 const OF_CALLERS: [HeaderName; 5] =
     [AUTHORIZATION, COOKIE, HOST, ORIGIN, HeaderName::from_static("sec-fetch-site")];
-
-/// Header that says where the next page begins.
-pub(crate) const NEXT: &str = "almanac-next";
-
-/// Beginning of the header for a next page whose beginning is too long for it.
-const OMITTED: &str = "omitted; bytes=";
-
-/// Beginning of the problem of a path that a service does not have.
-const NO_PATH: &str = "there is nothing at this path";
 
 /// Time without an answer after which a command says that it waits.
 const SILENT_FOR: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtaken};
 
-use crate::{hex, key, projection::Applied};
+use crate::{key, projection::Applied};
 
 /// The kinds of events whose keys have filters.
 pub const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
@@ -205,6 +205,19 @@ pub fn digest(parts: &[Vec<u8>]) -> u64 {
     }
     let digest = sha.finalize();
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+/// Serde form of digests of 64 bits: 16 hexadecimal digits, since numbers of items hold no such number exactly.
+pub(crate) mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(digest: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{digest:016x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        u64::from_str_radix(&String::deserialize(from)?, 16).map_err(de::Error::custom)
+    }
 }
 
 #[cfg(test)]

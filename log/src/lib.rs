@@ -53,7 +53,6 @@ pub mod counted;
 pub mod erased;
 pub mod evaluated;
 pub mod expired;
-mod hex;
 pub mod indexes;
 pub mod key;
 pub mod key_filter;

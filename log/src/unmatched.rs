@@ -17,7 +17,7 @@ use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, u
 use crate::{
     batch::{after_from_item, after_to_item},
     erased::ErasureEpoch,
-    hex, indexes,
+    indexes,
     key::{self, DecisionId, LogId, UnmatchedSegment},
     segment_item::MAX_SEGMENT_ROWS,
 };
@@ -64,7 +64,7 @@ pub struct Looked {
     /// The first day on which one of them may be.
     pub from: Day,
     /// A digest of how they were.
-    #[serde(with = "hex")]
+    #[serde(with = "crate::key_filter::hex")]
     pub of: u64,
     /// True if everything in the logs had been appended by the instant as of which they were searched: the same digest then
     /// says that nothing has come.

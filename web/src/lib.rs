@@ -14,7 +14,6 @@
 //! ```
 
 mod operation;
-mod refused;
 mod request;
 mod required_permission;
 mod routes;
@@ -224,12 +223,13 @@ pub fn mistake() -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
+/// Beginning of the answer to a path that does not exist.
+pub const NO_PATH: &str = "there is nothing at this path";
+
 /// Builds the answer to a path that does not exist.
 pub async fn no_such_path() -> Problem {
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        "there is nothing at this path; /openapi.json lists the ones there are",
-    )
+    let detail = format!("{NO_PATH}; /openapi.json lists the ones there are");
+    Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
 /// Builds the answer to a method that a path does not have.

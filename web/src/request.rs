@@ -12,7 +12,7 @@ use axum::{
 use event::Id;
 use serde::de::DeserializeOwned;
 
-use crate::{Problem, refused};
+use crate::Problem;
 
 /// The sender of a request, with the id by which the request is found in logs. It travels in the extensions of the request: the
 /// listener notes the address, the outermost layer the id, and the guard the principal.
@@ -122,8 +122,8 @@ impl<T: DeserializeOwned> QueryParams<T> {
         read.map_err(|rejection| {
             let why = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
             let why = match why.split_once(": ") {
-                Some((name, why)) if !name.contains(' ') => refused::field(name, &of_text(uri, name, why)),
-                _ => refused::field("", &why),
+                Some((name, why)) if !name.contains(' ') => field_problem(name, &of_text(uri, name, why)),
+                _ => field_problem("", &why),
             };
             Problem::new(StatusCode::BAD_REQUEST, why)
         })
@@ -179,9 +179,66 @@ pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Res
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
     }
     let mut from = serde_json::Deserializer::from_slice(&body);
-    let read = serde_path_to_error::deserialize(&mut from).map_err(|error| refused::json(&error));
+    let read = serde_path_to_error::deserialize(&mut from).map_err(|error| json_problem(&error));
     let read = read.and_then(|read| from.end().map(|()| read).map_err(|error| error.to_string()));
     read.map_err(|why| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why))
+}
+
+/// Message of an error in a JSON body, in the words of a caller: a field by its path, and types as JSON names them. One about its form
+/// keeps the place.
+fn json_problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let (path, why) = (error.path().to_string(), error.inner().to_string());
+    if !error.inner().is_data() {
+        return why;
+    }
+    field_problem(&path, why.rsplit_once(" at line ").map_or(&*why, |(why, _)| why))
+}
+
+/// Message of an error about the field at a path; a dot or nothing is the whole.
+fn field_problem(path: &str, why: &str) -> String {
+    let path = if path == "." { "" } else { path };
+    if let Some(name) = why.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        let separator = if path.is_empty() { "" } else { "." };
+        return format!("{path}{separator}{name}: it is missing");
+    }
+    let why = reason(why);
+    if path.is_empty() { why } else { format!("{path}: {why}") }
+}
+
+/// A reason without types of Rust.
+fn reason(why: &str) -> String {
+    if let Some((name, names)) =
+        why.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "))
+    {
+        return format!("{name} is none of {}", names.trim_start_matches("one of ").replace(" or ", ", "));
+    }
+    let typed = why.strip_prefix("invalid type: ").or_else(|| why.strip_prefix("invalid value: "));
+    let Some((found, expected)) = typed.and_then(|rest| rest.rsplit_once(", expected ")) else {
+        return why.to_owned();
+    };
+    let expected = match expected {
+        "f32" | "f64" | "a JSON number" => "a number",
+        "i8" | "i16" | "i32" | "i64" | "isize" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "a string" | "a borrowed string" | "string or map" => "text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        structure if structure.starts_with("struct ") => "an object",
+        other => other,
+    };
+    let is_integer = found.starts_with("integer ");
+    let found = match found {
+        "map" => "an object",
+        "sequence" => "a list",
+        _ => ["string ", "floating point ", "integer ", "boolean "]
+            .into_iter()
+            .find_map(|kind| found.strip_prefix(kind))
+            .unwrap_or(found),
+    };
+    match is_integer && expected == "a whole number" {
+        true => format!("{found} is out of range"),
+        false => format!("{found} is not {expected}"),
+    }
 }
 
 #[cfg(test)]

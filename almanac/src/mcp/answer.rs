@@ -5,10 +5,11 @@ use axum::http::{
     header::{CONTENT_TYPE, TE},
 };
 use http_body_util::BodyExt;
+use query::http::NEXT;
 use serde_json::{Map, Value};
 
 use crate::{
-    client::{Client, NEXT, broken_off, next_page},
+    client::{Client, broken_off, next_page},
     operations::tools::Tool,
 };
 

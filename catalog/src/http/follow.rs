@@ -93,7 +93,7 @@ pub(super) struct FollowersParams {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DigestParams {
-    /// What happened in the last 7 days in what this user follows, in place of the list of users.
+    /// The user whose digest of the last 7 days is answered, in place of the list of users.
     #[param(example = "ann")]
     user: Option<String>,
     /// Where to go on: `next` of the page before.

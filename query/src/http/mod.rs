@@ -30,7 +30,10 @@ mod sql;
 mod unmatched;
 
 use self::body::{HeldBody, StreamBody};
-pub use self::snapshots::{creation, creations};
+pub use self::{
+    said::{NEXT, OMITTED},
+    snapshots::{creation, creations},
+};
 use crate::{
     Answer, Made, Query,
     output::{self, Format},

@@ -73,9 +73,15 @@ pub(super) fn window(of: Window) -> Option<(HeaderName, HeaderValue)> {
     Some((WINDOW, HeaderValue::try_from(format!("{}/{}", of.from(), of.to())).ok()?))
 }
 
+/// The header that says where the next page begins.
+pub const NEXT: &str = "almanac-next";
+
+/// Beginning of a header whose text is too long for it; the number of its bytes follows.
+pub const OMITTED: &str = "omitted; bytes=";
+
 /// The header that says where the next page begins, and what the document says of it.
 pub(super) const OF_NEXT: (HeaderName, &str) = (
-    HeaderName::from_static("almanac-next"),
+    HeaderName::from_static(NEXT),
     "After what the next page begins, for `after`; the last page has no such header. One that is too long for a header, because the window has too many logs, is `omitted; bytes=N`: ask for fewer days then.",
 );
 
@@ -86,7 +92,7 @@ pub(super) fn next(end: String) -> (HeaderName, HeaderValue) {
 }
 
 fn unless_too_long(text: String) -> String {
-    if text.len() > MAX_READ_VERSION_BYTES { format!("omitted; bytes={}", text.len()) } else { text }
+    if text.len() > MAX_READ_VERSION_BYTES { format!("{OMITTED}{}", text.len()) } else { text }
 }
 
 /// What an answer lacks.
