@@ -26,8 +26,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    caught,
-    held::corrupt,
+    caught, corrupt,
     key_filters::{passed, possible},
 };
 

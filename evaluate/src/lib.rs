@@ -1,9 +1,9 @@
 //! Evaluator of a day: it reads the predictions and outcomes, joins them and judges each release.
 //!
 //! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. Their differences are in a
-//! [`Reading`]: how far the logs are read, the handling of unreadable segments, and the memory limit. A day with more
-//! rows than may be held at a time is read several times, one partition of its keys after the other; the result is
-//! the same to the bit.
+//! [`Reading`]: how far the logs are read, the handling of unreadable segments, and the memory limit. Of a day with more
+//! rows than may be held at a time, the rows go to a temporary file and are evaluated one partition of the keys after the
+//! other; the result is the same to the bit.
 //!
 //! ```
 //! # use std::{collections::BTreeMap, sync::Arc};
@@ -11,7 +11,7 @@
 //! # use async_trait::async_trait;
 //! # use event::{Clock, Error, Id, Kind, Result, Timestamp};
 //! # use fold::evaluation::Evaluator;
-//! use log::walk::{Heads, Note, Until, Walk};
+//! use log::walk::{Note, Until, Walk};
 //! use table::{Table, sqlite::SqliteTable};
 //!
 //! /// A day as it is now; a segment that cannot be read ends the evaluation.
@@ -20,9 +20,8 @@
 //! #[async_trait]
 //! impl Reading for Now {
 //!     fn table(&self) -> &dyn Table { &self.table }
-//!     fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
-//!         let until = again.map_or(Until::Now, |heads| Until::Heads(heads.clone()));
-//!         Ok(Walk::new(&self.workspace, self.at.day(), kind, until, Arc::default()))
+//!     fn walk(&self, kind: Kind) -> Result<Walk> {
+//!         Ok(Walk::new(&self.workspace, self.at.day(), kind, Until::Now, Arc::default()))
 //!     }
 //!     fn note(&self, _: Vec<Note>) {}
 //!     fn unpacks(&self, _: usize) {}
@@ -49,31 +48,28 @@
 //! Besides, [`latest`] searches for the predictions that undated outcomes judge, and [`key_filters`] finds the logs
 //! of a day that need not be read for some keys. The room writes nothing and schedules nothing.
 
-mod held;
 pub mod key_filters;
 pub mod latest;
+mod rows;
+mod spill;
 
 use std::{
     any::Any,
     fmt::Display,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use async_trait::async_trait;
 use event::{Error, ErrorKind, Kind, Result};
-use fold::{
-    Evaluation, FoldError,
-    evaluation::{Evaluator, Partition, Survey},
-};
+use fold::{Evaluation, FoldError, evaluation::Evaluator};
 use log::{
     key::LogId,
-    segment_item::{DATA, Segment},
-    walk::{Admitted, Heads, Note, Walk},
+    walk::{Note, Walk},
 };
 use table::Table;
+use tokio::task::JoinError;
 
-use held::{Held, corrupt};
+use rows::Day;
 
 /// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -94,18 +90,17 @@ pub struct Unreadable {
     pub has_panicked: bool,
 }
 
-/// Access to the predictions and outcomes of one day. A day of many rows is read several times: the first time as far
-/// as the reading goes, and then exactly the same segments.
+/// Access to the predictions and outcomes of one day.
 #[async_trait]
 pub trait Reading: Send + Sync {
     /// Returns the table.
     fn table(&self) -> &dyn Table;
 
-    /// Returns a walk through the logs of a kind; with `again`, through this many segments of each.
+    /// Returns a walk through the logs of a kind.
     ///
     /// # Errors
     /// Fails if they cannot be read.
-    fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk>;
+    fn walk(&self, kind: Kind) -> Result<Walk>;
 
     /// Takes the notes of a walk.
     fn note(&self, notes: Vec<Note>);
@@ -159,97 +154,60 @@ impl From<Error> for Failure {
 /// # Errors
 /// See [`judge_day`].
 pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluation, u64), Failure> {
-    let evaluator = match evaluator.survey() {
-        Some(survey) => evaluator.split(surveyed(reading, survey).await?),
+    let (day, survey) = Day::read(reading, &evaluator, evaluator.survey()).await?;
+    let evaluator = match survey {
+        Some(survey) => {
+            reading.shrink(survey.bytes() as u64);
+            evaluator.split(survey)
+        }
         None => evaluator,
     };
-    let (evaluator, rows) = judge_day(reading, evaluator).await?;
-    Ok((evaluator.finish(), rows))
-}
-
-/// Adds all predictions of the day to a survey.
-async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Result<Survey, Failure> {
-    let mut walk = reading.walk(Kind::Predictions, None)?;
-    loop {
-        let page = walk.next(reading.table(), None).await;
-        reading.note(walk.notes());
-        let Some(page) = page.map_err(|error| reading.failed(error))? else { break };
-        let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
-        reading.unpacks(bytes);
-        let before = survey.bytes();
-        let taken = unpacking(bytes, move || {
-            let unreadable = take(&mut survey, page);
-            (survey, unreadable)
-        });
-        let unreadable;
-        (survey, unreadable) = taken.await?;
-        for segment in unreadable {
-            if !reading.leaves_out(&segment) {
-                return Err(Failure::Stopped(segment));
-            }
-        }
-        match survey.bytes() {
-            after if after > before => reading.grow((after - before) as u64).await?,
-            after => reading.shrink((before - after) as u64),
-        }
-        reading.check()?;
-    }
-    reading.shrink(survey.bytes() as u64);
-    Ok(survey)
-}
-
-/// Takes the readable segments, and returns the rest.
-fn take(survey: &mut Survey, page: Vec<Admitted>) -> Vec<Unreadable> {
-    let mut unreadable = Vec::new();
-    for Admitted { log, seq, item } in page {
-        let taken = caught(|| {
-            let columns = Segment::from_item(item)?.unpack(|name| survey.needs(name))?;
-            survey.add(&columns).map_err(corrupt)
-        });
-        if let Err((reason, has_panicked)) = taken {
-            unreadable.push(Unreadable { log, seq, reason, has_panicked });
-        }
-    }
-    unreadable
+    let (evaluator, rows) = judge(reading, day, evaluator).await?;
+    let evaluation = match rows < SMALL_ROWS as u64 {
+        true => evaluator.finish(),
+        // Scores are sorted.
+        false => blocking(move || evaluator.finish()).await?,
+    };
+    Ok((evaluation, rows))
 }
 
 /// Judges a day with an evaluator, which may continue with the next one. Also returns the number of joined rows.
 ///
 /// # Errors
 /// [`Failure::Stopped`] at an unreadable segment that is not left out; errors of the reading; `Corrupt` if the events
-/// cannot be joined.
-pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
+/// cannot be joined; `Unavailable` if a large day cannot be kept in a temporary file.
+pub async fn judge_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
+    let (day, _) = Day::read(reading, &evaluator, None).await?;
+    judge(reading, day, evaluator).await
+}
+
+/// Evaluates the rows of a day, and reads those of the next partition meanwhile.
+async fn judge(
+    reading: &dyn Reading,
+    day: Day,
+    mut evaluator: Evaluator,
+) -> Result<(Evaluator, u64), Failure> {
     let refused = |error: FoldError| match error {
         FoldError::OtherTasks { .. } | FoldError::Refused { .. } => Error::invalid(error.to_string()),
         FoldError::TooManyBuckets => Error::new(ErrorKind::TooLarge, error.to_string()),
         _ => Error::corrupt(format!("the events cannot be evaluated: {error}")),
     };
-    let columns = Arc::from(evaluator.more_columns());
-    let (mut rows, mut heads) = (0, None);
-    let mut partition = Some(Partition::ALL);
-    while let Some(this) = partition {
-        let held = Held::read(reading, this, &columns, &mut heads).await?;
-        let bytes = held.bytes();
-        rows += held.rows() as u64;
-        partition = held.partition().following();
+    let mut count = 0;
+    let (mut day, mut next) = day.next(reading).await?;
+    while let Some(rows) = next {
+        let bytes = rows.bytes();
+        count += rows.count() as u64;
         reading.check()?;
-        let is_quick = held.rows() == 0 || (held.rows() < SMALL_ROWS && !evaluator.has_condition());
-        let judged = if is_quick {
-            held.judge(evaluator)
-        } else {
-            match tokio::task::spawn_blocking(move || held.judge(evaluator)).await {
-                Err(error) if error.is_panic() => {
-                    return Err(Error::corrupt(said(&*error.into_panic())).into());
-                }
-                judged => {
-                    judged.map_err(|error| Error::unavailable("evaluating was interrupted").because(error))?
-                }
-            }
+        let is_quick = rows.count() < SMALL_ROWS && !evaluator.has_condition();
+        let judged = async {
+            if is_quick { Ok(rows.judge(evaluator)) } else { blocking(move || rows.judge(evaluator)).await }
         };
-        evaluator = judged.map_err(refused)?;
+        let (judged, read) = tokio::join!(judged, day.next(reading));
+        evaluator = judged?.map_err(refused)?;
+        (day, next) = read?;
         reading.shrink(bytes);
     }
-    Ok((evaluator, rows))
+    Ok((evaluator, count))
 }
 
 /// Unpacks a page of `bytes` packed bytes by `work`: on the current thread if it is small, and else on a thread of
@@ -261,8 +219,23 @@ async fn unpacking<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + S
         tokio::task::yield_now().await;
         return Ok(unpacked);
     }
-    let unpacked = tokio::task::spawn_blocking(work).await;
-    unpacked.map_err(|error| Error::unavailable("reading was interrupted").because(error))
+    blocking(work).await
+}
+
+/// Runs `work` on a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(interrupted)
+}
+
+fn interrupted(error: JoinError) -> Error {
+    match error.is_panic() {
+        true => Error::corrupt(said(&*error.into_panic())),
+        false => Error::unavailable("evaluating was interrupted").because(error),
+    }
+}
+
+fn corrupt(error: FoldError) -> Error {
+    Error::corrupt(error.to_string())
 }
 
 /// Returns the message of a panic as a reason.

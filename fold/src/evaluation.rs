@@ -2,8 +2,8 @@
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and evaluated by the formulas of
 //! [`crate::formulas`], according to the [`Task`](event::Task) of the release. An evaluation is always computed from
-//! all segments of its day, so it stores results only. A day too large for memory is taken [`Partition`] by
-//! partition; the result is the same to the bit.
+//! all segments of its day, so it stores results only. A day too large for memory is taken partition by
+//! partition ([`partitions`]); the result is the same to the bit.
 
 mod cases;
 mod classes;
@@ -44,7 +44,7 @@ pub use evaluator::{Buckets, Evaluator};
 pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY, UNKNOWN, Value};
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, IntervalsOf, MAX_ROWS};
-pub use selection::{Condition, Partition};
+pub use selection::{Condition, LEVELS, PARTITIONS, partitions};
 pub use singles::{Singles, Tested};
 pub use slices::{MAX_SLICES, SliceRow, Slices};
 pub use survey::{MAX_VALUES, Survey, Wanted};

@@ -6,7 +6,7 @@
 //! hash would keep other names: folding the same events would give other bytes, and kept names of a day could not be
 //! continued. So a change of it makes a new version of rollups (`rollup/versions.rs`); a test pins its values.
 //!
-//! The join and the [partitions](crate::evaluation::Partition) of a day use it as well; their results do not depend
+//! The join and the [partitions](crate::evaluation::partitions) of a day use it as well; their results do not depend
 //! on it.
 //!
 //! The hash is not keyed: a malicious writer can slow down the folds of their own workspace.

@@ -131,3 +131,11 @@ pub(crate) fn outcomes(rows: &[Outcome], coded: bool) -> Columns {
     made.extend(retracted(rows, |row| row.retracted, coded));
     columns(made)
 }
+
+/// Returns the rows of one of `parts` parts of all keys.
+pub(crate) fn part(columns: &Columns, number: usize, parts: usize) -> Columns {
+    let partitions = crate::evaluation::partitions(columns, 0).unwrap();
+    let mut rows = partitions.into_iter().skip(number).step_by(parts).flatten().collect::<Vec<_>>();
+    rows.sort_unstable();
+    columns.take(&rows)
+}

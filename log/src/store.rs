@@ -1,7 +1,7 @@
 //! The one layer between the services and an engine: a table that places lanes in partitions (`lanes`), shows merged items as
 //! their segments (`merged_view`), measures the calls of the engine (`calls`), and notifies the [`AppendNotifier`] and the [`Notifications`] of writes.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use event::{Id, Result, Timestamp};
@@ -160,6 +160,10 @@ impl Table for Store {
 
     fn engine_time(&self) -> Option<Timestamp> {
         self.engine.engine_time()
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.engine.scratch()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

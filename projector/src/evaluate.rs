@@ -29,8 +29,7 @@ use crate::{
 /// Refusals whose skipped segments an evaluation leaves out.
 pub(crate) const SKIPPED: &[Refused] = &[Refused::Rollup, Refused::Evaluation];
 
-/// Maximum predictions and outcomes unpacked at a time. A larger day is read partition by partition: it takes no more
-/// memory, but is unpacked once for each partition.
+/// Maximum predictions and outcomes unpacked at a time. The rows of a larger day are kept in a temporary file.
 const ROWS_AT_ONCE: usize = 2_000_000;
 
 /// Part of a rollup's coverage that an evaluation depends on: predictions and outcomes.
@@ -251,8 +250,7 @@ impl Reading for Prefix<'_> {
         self.table
     }
 
-    fn walk(&self, kind: Kind, _: Option<&Heads>) -> Result<Walk> {
-        // A prefix is the same at each read.
+    fn walk(&self, kind: Kind) -> Result<Walk> {
         let (until, left_out) = (Until::Heads(self.heads.clone()), Arc::clone(&self.left_out));
         Ok(Walk::new(&self.day.workspace, self.day.day, kind, until, left_out))
     }

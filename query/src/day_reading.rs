@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use evaluate::Unreadable;
 use event::{Day, Error, Kind, Result};
-use log::walk::{Heads, Note, Walk};
+use log::walk::{Note, Walk};
 use meter::catalogue::QUERY_DECODED_BYTES;
 use table::Table;
 
@@ -32,14 +32,11 @@ impl evaluate::Reading for DayReading<'_> {
         &*self.reading.table
     }
 
-    fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
-        match again {
-            Some(heads) => Ok(self.reading.walk_again(self.day, kind, heads.clone())),
-            None if self.is_surveyed && kind == Kind::Predictions => {
-                Ok(self.reading.walk_again(self.day, kind, self.reading.heads(self.day, kind)))
-            }
-            None => self.reading.walk(self.day, kind),
+    fn walk(&self, kind: Kind) -> Result<Walk> {
+        if self.is_surveyed && kind == Kind::Predictions {
+            return Ok(self.reading.walk_again(self.day, kind, self.reading.heads(self.day, kind)));
         }
+        self.reading.walk(self.day, kind)
     }
 
     fn note(&self, notes: Vec<Note>) {

@@ -1,7 +1,7 @@
 //! Wrappers of a table. A wrapper implements [`Layer`]: which table is below it, and what happens before and after
 //! a call. That it is a [`Table`] follows, so no wrapper can forget to pass a call on.
 
-use std::{borrow::Cow, fmt::Debug, future::Future, time::Duration};
+use std::{borrow::Cow, fmt::Debug, future::Future, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use event::{Error, Result, Timestamp};
@@ -173,6 +173,10 @@ impl<L: Layer> Table for L {
 
     fn engine_time(&self) -> Option<Timestamp> {
         self.below().engine_time()
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.below().scratch()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -16,7 +16,7 @@
 //! # }
 //! ```
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -352,6 +352,11 @@ pub trait Table: Debug + Send + Sync {
     /// seconds behind; of a file the clock that it was opened with. A caller whose own clock may be wrong
     /// compares it with this one.
     fn engine_time(&self) -> Option<Timestamp>;
+
+    /// Folder for temporary files about the table: that of its file, if it is one, and else that of the system.
+    fn scratch(&self) -> PathBuf {
+        std::env::temp_dir()
+    }
 
     /// The shards of the change feed, parents before children.
     async fn shards(&self) -> Result<Vec<Shard>>;

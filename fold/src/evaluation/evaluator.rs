@@ -21,7 +21,7 @@ use crate::{
     join::{self, Pair},
 };
 
-/// Evaluates a day, all at once or one [`Partition`](super::Partition) after the other; or several days, one after the
+/// Evaluates a day, all at once or one of its [`partitions`](super::partitions) after the other; or several days, one after the
 /// other.
 #[derive(Debug)]
 pub struct Evaluator {

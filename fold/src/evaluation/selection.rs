@@ -1,4 +1,4 @@
-//! Selections of the predictions of a day: a partition of all keys, for days too large for memory, and a condition.
+//! Selections of the predictions of a day: partitions of the keys, for days too large for memory, and a condition.
 
 use std::fmt;
 
@@ -10,52 +10,35 @@ use crate::{
     read::required_texts,
 };
 
-/// Salt mixed with the hash of a key, of which the low bits choose the partition. The join's tables use the low bits
+/// Salt mixed with the hash of a key, of which some bits choose the partition. The join's tables use the low bits
 /// of the plain hash; without the salt, all keys of a partition would have these in common and crowd in few slots.
 const SALT: u64 = 0x7368_6172_6573;
 
-/// Predictions and outcomes of a subset of all keys, selected by the hash of the key: an outcome, and all predictions
-/// that it labels, are in one partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partition {
-    number: u64,
-    /// Number of partitions, a power of two.
-    of: u64,
-}
+/// Bits of the hash that choose the partition of a key at one level.
+const BITS: u32 = 7;
 
-impl Partition {
-    /// All keys.
-    pub const ALL: Self = Self { number: 0, of: 1 };
+/// Number of partitions of all keys at level 0, and of each of these at the next level.
+pub const PARTITIONS: usize = 1 << BITS;
 
-    /// Returns about half of it, by the key.
-    #[must_use]
-    pub fn half(self) -> Self {
-        Self { of: self.of * 2, ..self }
-    }
+/// Number of levels.
+pub const LEVELS: u32 = u64::BITS / BITS;
 
-    /// Returns the next of as many partitions, which has none of its keys; `None` after the last.
-    #[must_use]
-    pub fn following(self) -> Option<Self> {
-        let number = self.number + 1;
-        (number < self.of).then_some(Self { number, ..self })
-    }
-
-    /// Selects the rows of the partition, in order.
-    ///
-    /// # Errors
-    /// Fails if there is no column of keys without nulls.
-    pub fn take(self, columns: Columns) -> Result<Columns> {
-        if self == Self::ALL || columns.rows == 0 {
-            return Ok(columns);
+/// Returns the rows of each partition at a level, in order. The hash of the key chooses the partition: an outcome and
+/// all predictions that it labels are in the same one.
+///
+/// # Errors
+/// Fails if there is no column of keys without nulls.
+pub fn partitions(columns: &Columns, level: u32) -> Result<Vec<Vec<usize>>> {
+    let mut rows = vec![Vec::with_capacity(columns.rows / PARTITIONS * 5 / 4); PARTITIONS];
+    if columns.rows > 0 {
+        let keys = required_texts(columns, "key")?;
+        for row in 0..columns.rows {
+            let key = keys.get(row).unwrap_or_default();
+            let hash = mix(hash(key.as_bytes()), SALT) >> (BITS * level);
+            rows[hash as usize % PARTITIONS].push(row);
         }
-        let keys = required_texts(&columns, "key")?;
-        let is_mine = |row: &usize| {
-            let key = keys.get(*row).unwrap_or_default();
-            mix(hash(key.as_bytes()), SALT) & (self.of - 1) == self.number
-        };
-        let rows: Vec<usize> = (0..columns.rows).filter(is_mine).collect();
-        Ok(columns.take(&rows))
     }
+    Ok(rows)
 }
 
 /// Condition that selects predictions. Like a bucket, it depends on the prediction alone, and is evaluated after the

@@ -1,6 +1,6 @@
 //! Table that records each change of watched items, in the transaction of the change.
 
-use std::{collections::BTreeMap, fmt::Debug, ops::Deref, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use event::{Clock, Error, ErrorKind, Result, Timestamp};
@@ -253,6 +253,10 @@ where
 
     fn engine_time(&self) -> Option<Timestamp> {
         self.below.engine_time()
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.below.scratch()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

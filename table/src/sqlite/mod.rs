@@ -9,7 +9,11 @@
 //!
 //! SQL stands here and nowhere else.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use event::{Clock, Error, Result, Timestamp};
@@ -148,6 +152,11 @@ impl Table for SqliteTable {
 
     fn engine_time(&self) -> Option<Timestamp> {
         Some(self.clock.now())
+    }
+
+    fn scratch(&self) -> PathBuf {
+        let folder = self.readers.path().parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new(".")).to_owned()
     }
 
     async fn shards(&self) -> Result<Vec<Shard>> {

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     ExactSum,
     evaluation::{
-        Evaluation, Evaluator, IntervalsOf, MAX_ROWS, Partition, ReleaseEvaluation,
+        Evaluation, Evaluator, IntervalsOf, MAX_ROWS, ReleaseEvaluation,
         grouping::tests::{definitions, fed, in_segments, outcomes, rows},
     },
     testing::{Outcome, Prediction},
@@ -29,10 +29,10 @@ fn evaluated(
     by: BTreeMap<String, Definition>,
     predictions: &[Prediction],
     outcomes: &[Outcome],
-    partition: Partition,
+    parts: usize,
 ) -> Evaluation {
     let evaluator = Evaluator::new(by);
-    fed(evaluator, &in_segments(predictions), outcomes, partition).unwrap().finish()
+    fed(evaluator, &in_segments(predictions), outcomes, parts).unwrap().finish()
 }
 
 proptest! {
@@ -40,12 +40,12 @@ proptest! {
     #[test]
     fn the_order_of_rows_leaves_no_trace(predictions in rows(), outcomes in outcomes()) {
         let by = || with_metrics("v1", METRICS);
-        let whole = evaluated(by(), &predictions, &outcomes, Partition::ALL);
-        let halves = evaluated(by(), &predictions, &outcomes, Partition::ALL.half());
+        let whole = evaluated(by(), &predictions, &outcomes, 1);
+        let halves = evaluated(by(), &predictions, &outcomes, 2);
         prop_assert_eq!(whole.to_state(), halves.to_state());
         let mut without = whole.clone();
         without.releases.values_mut().for_each(|of| of.custom.clear());
-        prop_assert_eq!(&without, &evaluated(definitions(), &predictions, &outcomes, Partition::ALL));
+        prop_assert_eq!(&without, &evaluated(definitions(), &predictions, &outcomes, 1));
         prop_assert_eq!(Evaluation::from_state(&whole.to_state()).unwrap(), whole.clone());
         for (name, of) in &whole.releases {
             prop_assert_eq!(of.custom.len(), if name == "v1" { 6 } else { 0 });
@@ -79,7 +79,7 @@ fn window(first: &str, second: &str) -> CustomValues {
         let definitions =
             if custom_metrics.is_empty() { definitions() } else { with_metrics("v1", custom_metrics) };
         evaluator.next_day(definitions).unwrap();
-        evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, Partition::ALL).unwrap();
+        evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, 1).unwrap();
     }
     evaluator.finish_buckets().buckets.pop().unwrap().1.custom
 }
@@ -108,7 +108,7 @@ fn metrics_by_hand() {
     let of = |text: &str| {
         let by = with_metrics("v1", &format!("f={text}"));
         let outcomes = [outcome("a", 3.0), outcome("d", -1.0)];
-        evaluated(by, &predictions, &outcomes, Partition::ALL).releases["v1"].custom["f"]
+        evaluated(by, &predictions, &outcomes, 1).releases["v1"].custom["f"]
     };
     for (text, value, n) in [
         ("count(*)", Some(4.0), 4),
@@ -145,8 +145,7 @@ fn metrics_by_hand() {
 #[test]
 fn the_text_of_custom_metrics_is_golden() {
     let (predictions, outcomes) = day("late", 0.25);
-    let evaluation =
-        evaluated(with_metrics("v1", "f=sum(score)\ng=max(lower)"), &predictions, &outcomes, Partition::ALL);
+    let evaluation = evaluated(with_metrics("v1", "f=sum(score)\ng=max(lower)"), &predictions, &outcomes, 1);
     let text = evaluation.to_state();
     let custom = r#""custom":{"f":{"value":0.75,"n":2},"g":{"value":null,"n":0}}"#;
     assert!(text.contains(custom), "{text}");
@@ -154,7 +153,7 @@ fn the_text_of_custom_metrics_is_golden() {
 }
 
 /// Evaluates each key at two instants, with an outcome for two keys of three; with intervals, in halves or as a whole.
-fn sure(custom_metrics: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
+fn sure(custom_metrics: &str, is_reversed: bool, parts: usize) -> ReleaseEvaluation {
     const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let value = |n: usize| (n * 7 % 5) as f64;
     let at = |instant: i64| {
@@ -177,7 +176,7 @@ fn sure(custom_metrics: &str, is_reversed: bool, partition: Partition) -> Releas
     let definition = Definition { custom_metrics, ..Definition::of(Task::Regression) };
     let evaluator =
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
-    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, partition).unwrap();
+    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, parts).unwrap();
     evaluator.finish().releases.remove("v1").unwrap()
 }
 
@@ -187,7 +186,7 @@ fn custom_metric_draws_include_keys_without_outcome() {
     let text = format!(
         "f=sqrt(avg(pow(value - outcome_value, 2)))\ng=count(*)\nh=stddev(value)\ni=count(*) / count(lower)\nj=count(*) {judged}\nk=1 + 0 * count(*)"
     );
-    let of = sure(&text, false, Partition::ALL);
+    let of = sure(&text, false, 1);
     // All keys are drawn, also those without an outcome; so the draws differ from those of `rmse`.
     let (low, high) = of.custom["f"].interval.unwrap();
     let rmse = of.custom["f"].value.unwrap();
@@ -203,8 +202,8 @@ fn custom_metric_draws_include_keys_without_outcome() {
     assert_eq!(of.custom["i"], CustomValue { value: None, n: 24, interval: None });
     assert_eq!(of.custom["k"].interval, Some((1.0, 1.0)));
     // Neither the order nor the partitions change the result, and the stored text has no intervals.
-    assert_eq!(sure(&text, true, Partition::ALL).custom, of.custom);
-    assert_eq!(sure(&text, false, Partition::ALL.half().half()).custom, of.custom);
+    assert_eq!(sure(&text, true, 1).custom, of.custom);
+    assert_eq!(sure(&text, false, 4).custom, of.custom);
     let stored: CustomValue = serde_json::from_str(&serde_json::to_string(&of.custom["g"]).unwrap()).unwrap();
     assert_eq!(stored, CustomValue { interval: None, ..of.custom["g"] });
 }
@@ -226,7 +225,7 @@ fn custom_draws_match_table_when_outcomes_are_complete() {
         Evaluator::new([("v1".to_owned(), definition)].into()).with_intervals(Some(IntervalsOf::ALL));
     let (predictions, outcomes): (Vec<_>, Vec<_>) =
         ((0..21).map(row).collect(), ["a", "b", "c", "d", "e", "f", "g"].map(outcome).into());
-    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, Partition::ALL).unwrap();
+    let evaluator = fed(evaluator, &in_segments(&predictions), &outcomes, 1).unwrap();
     let of = evaluator.finish().releases.remove("v1").unwrap();
     let (low, high) = of.custom["own"].interval.unwrap();
     let (least, most) = of.intervals.unwrap().estimates["rmse"].interval.unwrap();

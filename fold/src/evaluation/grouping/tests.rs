@@ -6,7 +6,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use super::*;
 use crate::{
     FoldError,
-    evaluation::{Buckets, Evaluator, IntervalsOf, Partition, ReleaseEvaluation},
+    evaluation::{Buckets, Evaluator, IntervalsOf, ReleaseEvaluation},
     testing::{self, Outcome, Prediction},
 };
 
@@ -28,23 +28,23 @@ fn evaluated(
     predictions: &[Prediction],
     outcomes: &[Outcome],
     grouping: Grouping,
-    partition: Partition,
+    parts: usize,
 ) -> crate::Result<Buckets> {
-    evaluated_with(predictions, outcomes, grouping, partition, false)
+    evaluated_with(predictions, outcomes, grouping, parts, false)
 }
 
 fn evaluated_with(
     predictions: &[Prediction],
     outcomes: &[Outcome],
     grouping: Grouping,
-    partition: Partition,
+    parts: usize,
     has_intervals: bool,
 ) -> crate::Result<Buckets> {
     let grouping = Arc::new(grouping);
     let evaluator = Evaluator::new(definitions())
         .grouped(grouping)
         .with_intervals(has_intervals.then_some(IntervalsOf::ALL));
-    Ok(fed(evaluator, &in_segments(predictions), outcomes, partition)?.finish_buckets())
+    Ok(fed(evaluator, &in_segments(predictions), outcomes, parts)?.finish_buckets())
 }
 
 /// Packs predictions as the segments of a log.
@@ -57,18 +57,16 @@ pub(in crate::evaluation) fn fed(
     mut evaluator: Evaluator,
     predictions: &[Columns],
     outcomes: &[Outcome],
-    partition: Partition,
+    parts: usize,
 ) -> crate::Result<Evaluator> {
     let outcomes = testing::outcomes(outcomes, false);
-    let mut next = Some(partition);
-    while let Some(this) = next {
+    for number in 0..parts {
         let predictions: Vec<Columns> =
-            predictions.iter().map(|columns| this.take(columns.clone()).unwrap()).collect();
-        let outcomes = this.take(outcomes.clone()).unwrap();
+            predictions.iter().map(|columns| testing::part(columns, number, parts)).collect();
+        let outcomes = testing::part(&outcomes, number, parts);
         let log = |(seq, columns)| LogSegment { place: LogPosition::of(0, seq), columns };
         let log: Vec<_> = (1..).zip(&predictions).map(log).collect();
         evaluator.add(&log, &[LogSegment { place: LogPosition::of(0, 1), columns: &outcomes }])?;
-        next = this.following();
     }
     Ok(evaluator)
 }
@@ -182,10 +180,10 @@ proptest! {
     fn a_condition_keeps_a_bucket(predictions in rows(), outcomes in outcomes()) {
         let condition = Some(Arc::new(OfX(["tag.t".into()])) as Arc<dyn Condition>);
         let kept = Grouping { condition, ..Grouping::default() };
-        let found = evaluated(&predictions, &outcomes, kept.clone(), Partition::ALL).unwrap();
-        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, kept, Partition::ALL.half()).unwrap());
+        let found = evaluated(&predictions, &outcomes, kept.clone(), 1).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, kept, 2).unwrap());
         let by_tag = Grouping { by: vec![by_tag()], ..Grouping::default() };
-        let mut by_tag = evaluated(&predictions, &outcomes, by_tag, Partition::ALL).unwrap();
+        let mut by_tag = evaluated(&predictions, &outcomes, by_tag, 1).unwrap();
         by_tag.buckets.retain(|(bucket, _)| bucket.values == [Value::Text("x".into())]);
         by_tag.buckets.iter_mut().for_each(|(bucket, _)| bucket.values.clear());
         prop_assert_eq!(found.buckets, by_tag.buckets);
@@ -196,8 +194,8 @@ proptest! {
     fn a_bucket_is_an_evaluation_of_its_predictions(predictions in rows(), outcomes in outcomes()) {
         let (borders, of_columns) = (vec![0, 10, 20], vec![by_tag(), by_feature()]);
         let by = Grouping { by: of_columns.clone(), borders, ..Grouping::default() };
-        let found = evaluated(&predictions, &outcomes, by.clone(), Partition::ALL).unwrap();
-        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, by, Partition::ALL.half()).unwrap());
+        let found = evaluated(&predictions, &outcomes, by.clone(), 1).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, by, 2).unwrap());
         let distinct = distinct(&predictions);
         let mut buckets = BTreeMap::<Bucket, Vec<Prediction>>::new();
         for row in distinct.iter().filter(|row| row.at < 20) {
@@ -213,15 +211,15 @@ proptest! {
             let alone: Vec<Prediction> = distinct.iter()
                 .filter(|row| cell.clone().any(|(_, rows)| rows.iter().any(|one| (one.release, one.key, one.at) == (row.release, row.key, row.at))))
                 .cloned().collect();
-            let alone = evaluated(&alone, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+            let alone = evaluated(&alone, &outcomes, Grouping::default(), 1).unwrap();
             let alone = alone.buckets.iter().find(|(other, _)| other.name == bucket.name).unwrap();
             prop_assert_eq!(without_repeated(of), without_repeated(&alone.1), "{:?}", bucket);
         }
         // Each release is compared over all values.
         let all = Grouping { by: of_columns, ..Grouping::default() };
         let (all, whole) = (
-            evaluated(&predictions, &outcomes, all, Partition::ALL).unwrap(),
-            evaluated(&predictions, &outcomes, Grouping::default(), Partition::ALL).unwrap(),
+            evaluated(&predictions, &outcomes, all, 1).unwrap(),
+            evaluated(&predictions, &outcomes, Grouping::default(), 1).unwrap(),
         );
         prop_assert_eq!((all.outcomes, all.orphaned), (whole.outcomes, whole.orphaned));
         for (bucket, of) in &whole.buckets {
@@ -244,7 +242,7 @@ proptest! {
         };
         for is_live in [true, false] {
             let judged = Some(Judged { live: live.clone(), is_live });
-            let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, Partition::ALL);
+            let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, 1);
             // Predictions that are not evaluated are met as if other releases had made them.
             let renamed = |row: Prediction| match was_live(&row) == is_live {
                 true => row,
@@ -253,7 +251,7 @@ proptest! {
             let all: Vec<_> = distinct(&predictions).into_iter().map(renamed).collect();
             let of_others = RELEASES.map(|name| (other(name).to_owned(), definitions()[name].clone()));
             let evaluator = Evaluator::new(definitions().into_iter().chain(of_others).collect());
-            let mut alone = fed(evaluator, &in_segments(&all), &outcomes, Partition::ALL).unwrap().finish_buckets();
+            let mut alone = fed(evaluator, &in_segments(&all), &outcomes, 1).unwrap().finish_buckets();
             alone.buckets.retain(|(bucket, _)| RELEASES.contains(&&*bucket.name));
             let plain = |of: Buckets| -> Vec<_> {
                 of.buckets.into_iter().map(|(bucket, of)| (bucket, without_repeated(&of))).collect()
@@ -267,9 +265,9 @@ proptest! {
     fn pool_evaluates_each_release_by_its_definition(predictions in rows(), outcomes in outcomes()) {
         let pools = [("v1", "m"), ("v2", "m"), ("w1", "w")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));
         let pooled = Grouping { pools: Some(pools.into()), ..Grouping::default() };
-        let found = evaluated(&predictions, &outcomes, pooled.clone(), Partition::ALL).unwrap();
-        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, pooled, Partition::ALL.half().half()).unwrap());
-        let alone = evaluated(&predictions, &outcomes, Grouping::default(), Partition::ALL).unwrap();
+        let found = evaluated(&predictions, &outcomes, pooled.clone(), 1).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, pooled, 4).unwrap());
+        let alone = evaluated(&predictions, &outcomes, Grouping::default(), 1).unwrap();
         for (bucket, of) in &found.buckets {
             let releases: Vec<_> = alone.buckets.iter()
                 .filter(|(release, _)| (release.name == "w1") == (bucket.name == "w"))
@@ -303,9 +301,7 @@ fn buckets_and_pools_have_intervals() {
         .map(|n| Outcome { key: KEYS[n], label: Some(["late", "on time"][n % 2]), ..Outcome::default() })
         .collect();
     let run = |grouping: Grouping, rows: &[Prediction]| {
-        [Partition::ALL, Partition::ALL.half()].map(|partition| {
-            evaluated_with(rows, &outcomes, grouping.clone(), partition, true).unwrap().buckets
-        })
+        [1, 2].map(|parts| evaluated_with(rows, &outcomes, grouping.clone(), parts, true).unwrap().buckets)
     };
     let [by_value, in_halves] = run(Grouping { by: vec![by_tag()], ..Grouping::default() }, &rows);
     assert_eq!(by_value, in_halves);
@@ -328,6 +324,6 @@ fn releases_of_other_tasks_are_not_pooled() {
         Prediction { release: "w1", key: "a", value: Some(0.5), ..Prediction::default() },
     ];
     let pools = Some([("v1".to_owned(), "m".to_owned()), ("w1".to_owned(), "m".to_owned())].into());
-    let found = evaluated(&rows, &[], Grouping { pools, ..Grouping::default() }, Partition::ALL);
+    let found = evaluated(&rows, &[], Grouping { pools, ..Grouping::default() }, 1);
     assert_eq!(found, Err(FoldError::OtherTasks { pool: "m".into() }));
 }

@@ -5,7 +5,7 @@ use event::{Columns, Definition, Task, lane::LogPosition};
 use super::*;
 use crate::{
     LogSegment,
-    evaluation::{Evaluator, Partition, fields::View},
+    evaluation::{Evaluator, fields::View},
     testing::{self, Outcome, Prediction},
 };
 
@@ -18,13 +18,12 @@ fn intervals(task: Task, predictions: &[Prediction], outcomes: &[Outcome], halvi
     let (predictions, outcomes) =
         (testing::predictions(predictions, true), testing::outcomes(outcomes, false));
     let mut evaluator = Evaluator::new(by).with_intervals(Some(IntervalsOf::ALL));
-    let mut partition = Some((0..halvings).fold(Partition::ALL, |partition, _| partition.half()));
-    while let Some(this) = partition {
-        let take = |columns: &Columns| this.take(columns.clone()).unwrap();
+    let parts = 1 << halvings;
+    for number in 0..parts {
+        let take = |columns: &Columns| testing::part(columns, number, parts);
         let (predictions, outcomes) = (take(&predictions), take(&outcomes));
         let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
-        partition = this.following();
     }
     evaluator.finish().releases.remove("v1").unwrap().intervals.unwrap()
 }

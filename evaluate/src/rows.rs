@@ -1,0 +1,235 @@
+//! Predictions and outcomes of a day, read once: in memory, or in a temporary file if they are more than may be held.
+
+use std::{mem, sync::Arc};
+
+use event::{Columns, Error, Kind, Result, lane::LogPosition};
+use fold::{
+    LogSegment,
+    evaluation::{self, Evaluator, Survey},
+};
+use log::{
+    segment_item::{DATA, Segment},
+    walk::Admitted,
+};
+use tokio::task::JoinHandle;
+
+use crate::{Failure, Reading, Unreadable, blocking, caught, corrupt, interrupted, spill::Spill, unpacking};
+
+/// Kinds of events that are joined.
+const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
+
+/// Maximum number of bytes of a row; larger ones, such as those with the scores of many classes, count as several.
+const BYTES_OF_ROW: usize = 128;
+
+/// Share of the rows that may be held, from which on rows are written to the file.
+const WRITTEN_SHARE: usize = 8;
+
+/// Predictions and outcomes of some keys, with the positions of their segments.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    predictions: Vec<(LogPosition, Columns)>,
+    outcomes: Vec<(LogPosition, Columns)>,
+    count: usize,
+    bytes: usize,
+    weight: usize,
+}
+
+impl Rows {
+    /// Adds the rows of a segment.
+    pub(crate) fn push(&mut self, kind: Kind, position: LogPosition, columns: Columns) {
+        self.count += columns.rows;
+        self.bytes += columns.bytes();
+        self.weight += Self::weight_of(&columns);
+        match kind {
+            Kind::Predictions => self.predictions.push((position, columns)),
+            _ => self.outcomes.push((position, columns)),
+        }
+    }
+
+    /// Returns the rows of each kind.
+    pub(crate) fn by_kind(self) -> [(Kind, Vec<(LogPosition, Columns)>); 2] {
+        [(Kind::Outcomes, self.outcomes), (Kind::Predictions, self.predictions)]
+    }
+
+    /// Returns the number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the approximate number of bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Returns the number of rows, of which large ones count as several.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Returns the weight of some rows.
+    pub(crate) fn weight_of(columns: &Columns) -> usize {
+        columns.rows.max(columns.bytes() / BYTES_OF_ROW)
+    }
+
+    /// Adds the rows to `evaluator`.
+    pub(crate) fn judge(self, mut evaluator: Evaluator) -> fold::Result<Evaluator> {
+        evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))?;
+        Ok(evaluator)
+    }
+}
+
+fn in_log(segments: &[(LogPosition, Columns)]) -> Vec<LogSegment<'_>> {
+    segments.iter().map(|(place, columns)| LogSegment { place: *place, columns }).collect()
+}
+
+/// Rows of a day that is read.
+pub(crate) struct Day {
+    rows: Rows,
+    spill: Option<Spill>,
+    at_once: usize,
+}
+
+impl Day {
+    /// Reads a day for an evaluator, and adds all predictions to `survey`.
+    pub(crate) async fn read(
+        reading: &dyn Reading,
+        evaluator: &Evaluator,
+        survey: Option<Survey>,
+    ) -> Result<(Self, Option<Survey>), Failure> {
+        let columns = evaluator.more_columns().into();
+        let mut intake = Intake { columns, survey, rows: Rows::default() };
+        let mut writing = Writing::default();
+        let at_once = reading.rows_at_once();
+        for kind in KINDS {
+            let mut walk = reading.walk(kind)?;
+            let mut page = walk.next(reading.table(), None).await;
+            loop {
+                reading.note(walk.notes());
+                let Some(segments) = page.map_err(|error| reading.failed(error))? else { break };
+                let before = intake.bytes();
+                let (taken, next) =
+                    tokio::join!(intake.take(reading, segments), walk.next(reading.table(), None));
+                (intake, page) = (taken?, next);
+                let after = intake.bytes();
+                reading.grow(after.saturating_sub(before)).await?;
+                reading.shrink(before.saturating_sub(after));
+                let most = if writing.has_begun() { at_once / WRITTEN_SHARE } else { at_once };
+                if intake.rows.weight() > most {
+                    writing.add(reading, mem::take(&mut intake.rows)).await?;
+                }
+                reading.check()?;
+            }
+        }
+        let Intake { mut rows, survey, .. } = intake;
+        if writing.has_begun() {
+            writing.add(reading, mem::take(&mut rows)).await?;
+        }
+        let spill = writing.end(reading).await?;
+        // Two partitions are held at a time: one is read while the one before is evaluated.
+        Ok((Self { rows, spill, at_once: at_once / 2 }, survey))
+    }
+
+    /// Takes the rows to evaluate next; `None` after the last.
+    pub(crate) async fn next(mut self, reading: &dyn Reading) -> Result<(Self, Option<Rows>), Failure> {
+        let Some(mut spill) = self.spill.take() else {
+            let rows = mem::take(&mut self.rows);
+            return Ok((self, (rows.count() > 0).then_some(rows)));
+        };
+        let at_once = self.at_once;
+        let (spill, rows) = blocking(move || {
+            let rows = spill.next(at_once);
+            (spill, rows)
+        })
+        .await?;
+        let rows = rows?;
+        reading.grow(rows.as_ref().map_or(0, Rows::bytes)).await?;
+        Ok((Self { spill: Some(spill), ..self }, rows))
+    }
+}
+
+/// Rows in memory while a day is read.
+struct Intake {
+    /// Columns needed of predictions beside those of every evaluation and of the survey.
+    columns: Arc<[String]>,
+    survey: Option<Survey>,
+    rows: Rows,
+}
+
+impl Intake {
+    fn bytes(&self) -> u64 {
+        self.rows.bytes() + self.survey.as_ref().map_or(0, |survey| survey.bytes() as u64)
+    }
+
+    /// Takes the segments of a page.
+    async fn take(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
+        let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
+        reading.unpacks(bytes);
+        let taken = unpacking(bytes, move || {
+            let unreadable = page.into_iter().filter_map(|segment| self.take_segment(segment).err());
+            let unreadable: Vec<_> = unreadable.collect();
+            (self, unreadable)
+        });
+        let (intake, unreadable) = taken.await?;
+        match unreadable.into_iter().find(|segment| !reading.leaves_out(segment)) {
+            Some(segment) => Err(Failure::Stopped(segment)),
+            None => Ok(intake),
+        }
+    }
+
+    fn take_segment(&mut self, segment: Admitted) -> std::result::Result<(), Unreadable> {
+        let Admitted { log, seq, item } = segment;
+        let is_prediction = log.kind == Kind::Predictions;
+        let taken = caught(|| {
+            let segment = Segment::from_item(item)?;
+            let is_wanted = |name: &str| {
+                let is_surveyed = self.survey.as_ref().is_some_and(|survey| survey.needs(name));
+                let is_needed = is_surveyed || self.columns.iter().any(|one| one == name);
+                (is_prediction && is_needed) || evaluation::needs(log.kind, name)
+            };
+            let columns = segment.unpack(is_wanted)?;
+            if let Some(survey) = self.survey.as_mut().filter(|_| is_prediction) {
+                survey.add(&columns).map_err(corrupt)?;
+            }
+            Ok::<_, Error>((segment.place(), columns))
+        });
+        match taken {
+            Ok((position, columns)) => self.rows.push(log.kind, position, columns),
+            Err((reason, has_panicked)) => return Err(Unreadable { log, seq, reason, has_panicked }),
+        }
+        Ok(())
+    }
+}
+
+/// Writer of the file, beside the reading of further rows.
+#[derive(Default)]
+struct Writing {
+    /// Rows that are being written, with their bytes.
+    running: Option<(JoinHandle<Result<Spill>>, u64)>,
+}
+
+impl Writing {
+    fn has_begun(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Writes rows once those before are written.
+    async fn add(&mut self, reading: &dyn Reading, rows: Rows) -> Result<(), Failure> {
+        let (bytes, folder) = (rows.bytes(), reading.table().scratch());
+        let spill = mem::take(self).end(reading).await?;
+        let write = move || {
+            let mut spill = spill.map_or_else(|| Spill::create(folder), Ok)?;
+            spill.add(rows)?;
+            Ok(spill)
+        };
+        self.running = Some((tokio::task::spawn_blocking(write), bytes));
+        Ok(())
+    }
+
+    /// Waits until everything is written.
+    async fn end(self, reading: &dyn Reading) -> Result<Option<Spill>, Failure> {
+        let Some((running, bytes)) = self.running else { return Ok(None) };
+        let written = running.await.map_err(interrupted)?;
+        reading.shrink(bytes);
+        Ok(Some(written?))
+    }
+}
