@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use event::Kind;
+use event::{Id, Kind};
 use log::{
     key::{LogId, OfDay},
     projection::Applied,
@@ -133,6 +133,8 @@ pub(crate) struct Schedule {
     folding: BTreeSet<WorkspaceDay>,
     pending: BTreeMap<(WorkspaceDay, Step), Pending>,
     stepping: BTreeSet<(WorkspaceDay, Step)>,
+    /// Instant at which a step last began in each workspace.
+    turns: BTreeMap<Id, Instant>,
     made: BTreeMap<(WorkspaceDay, Step), Made>,
     rest: Duration,
     folds: BTreeMap<WorkspaceDay, Fold>,
@@ -220,7 +222,7 @@ impl Schedule {
     }
 
     /// Takes the next task that is ready at `now` and for which there is room: the earliest dirty day first, and folds before all
-    /// later steps.
+    /// later steps. Of these, the workspaces take turns, and in each the day that has waited longest is next.
     pub(crate) fn next(&mut self, now: Instant, room: Room) -> Option<Job> {
         let is_ready = |day: &WorkspaceDay| {
             !self.folding.contains(day)
@@ -234,12 +236,17 @@ impl Schedule {
             self.folding.insert(day.clone());
             return Some(Job::Fold(day, dirty));
         }
-        let due = self.pending.iter().filter(|_| room.to_step).find(|(step, pending)| {
+        let due = self.pending.iter().filter(|_| room.to_step).filter(|(step, pending)| {
             !self.stepping.contains(*step) && pending.due_at(step.1, self.made.get(*step)) <= now
         });
-        let step = due.map(|(step, _)| step.clone())?;
+        let next = due.min_by_key(|((day, _), pending)| (self.turns.get(&day.workspace), pending.since));
+        let step = next.map(|(step, _)| step.clone())?;
         let pending = self.pending.remove(&step)?;
         self.stepping.insert(step.clone());
+        if self.turns.len() > MAX_REMEMBERED {
+            self.turns.retain(|_, last| now - *last < LATEST);
+        }
+        self.turns.insert(step.0.workspace.clone(), now);
         Some(Job::Step(step.0, step.1, pending))
     }
 
@@ -399,8 +406,6 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use event::Id;
-
     use super::*;
 
     /// Room for everything.
@@ -409,7 +414,7 @@ mod tests {
     fn day(number: u8) -> WorkspaceDay {
         WorkspaceDay {
             workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
-            day: format!("2026-06-{number:02}").parse().unwrap(),
+            day: format!("2026-{:02}-{:02}", 5 + number / 28, 1 + number % 28).parse().unwrap(),
         }
     }
 
@@ -616,6 +621,53 @@ mod tests {
         schedule.folded(&day, dirty, now, Folded { took: Duration::from_secs(600), ..of_many() });
         schedule.mark_grown(log(&day, 0), now);
         assert_eq!(schedule.next_at(Room { to_step: false, ..ALL }), Some(now + LONGEST_FOLD_REST));
+    }
+
+    /// Outcomes trickle into 50 days of one workspace and one day of another, more than there is time to evaluate.
+    #[test]
+    fn saturated_evaluations_wait_about_equally() {
+        const DAYS: u8 = 50;
+        let (start, took) = (Instant::now(), Duration::from_secs(2));
+        let mut schedule = Schedule::default();
+        let mut small = day(1);
+        small.workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgW").unwrap();
+        let days = || (1..=DAYS).map(|number| day(number)).chain([small.clone()]);
+        let mut running: Vec<(Instant, (WorkspaceDay, Step), Pending)> = Vec::new();
+        let mut waits = BTreeMap::<WorkspaceDay, Vec<Duration>>::new();
+        for second in 0..600u64 {
+            let now = start + Duration::from_secs(second);
+            running.retain(|(began, step, pending)| {
+                let is_over = now - *began >= took;
+                if is_over {
+                    schedule.made(step, pending, (*began, now));
+                }
+                !is_over
+            });
+            if second % 4 == 0 {
+                days().for_each(|day| schedule.mark(day, None, None, now));
+            }
+            while let Some(job) = schedule.next(now, Room { to_fold: true, to_step: running.len() < 3 }) {
+                match job {
+                    Job::Fold(day, dirty) => schedule.folded(&day, dirty, now, folded(3_000)),
+                    Job::Step(day, step, pending) => {
+                        if second > 120 {
+                            waits.entry(day.clone()).or_default().push(now - pending.since);
+                        }
+                        running.push((now, (day, step), pending));
+                    }
+                }
+            }
+        }
+        let of_small = waits.remove(&small).unwrap();
+        let longest = of_small.iter().max().unwrap();
+        assert!(*longest <= took * REST + took * 2, "a workspace with one day waited {longest:?}");
+        let counts: Vec<usize> = waits.values().map(Vec::len).collect();
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(counts.len() == usize::from(DAYS) && most - least <= 1, "{counts:?}");
+        let waits: Vec<f64> = waits.into_values().flatten().map(|wait| wait.as_secs_f64()).collect();
+        let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+        let longest = waits.iter().copied().fold(0.0, f64::max);
+        assert!(longest <= 1.5 * mean, "{longest} s, {mean} s in the mean");
     }
 
     /// A day that grows by one segment after the other is evaluated so rarely that all evaluations together read at most three
