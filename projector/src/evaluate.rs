@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const SKIPPED: &[Refused] = &[Refused::Rollup, Refused::Evaluation];
 
 /// Maximum predictions and outcomes unpacked at a time. The rows of a larger day are kept in a temporary file.
-const ROWS_AT_ONCE: usize = 2_000_000;
+pub(crate) const ROWS_AT_ONCE: usize = 2_000_000;
 
 /// Part of a rollup's coverage that an evaluation depends on: predictions and outcomes.
 pub(crate) fn judged(applied: &Applied) -> Applied {

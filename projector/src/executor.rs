@@ -24,8 +24,11 @@ const FOLDS_AT_ONCE: usize = 4;
 /// so that one is left for folds.
 const STEPS_AT_ONCE: usize = 3;
 
-/// Approximate number of rows held in memory for evaluations at once, in thousands. A larger day is evaluated alone.
-const KILOROWS_AT_ONCE: usize = 4_000;
+/// Approximate number of rows held in memory for evaluations at once, in thousands: those of two large days.
+const KILOROWS_AT_ONCE: usize = 2 * KILOROWS_OF_DAY;
+
+/// Maximum number of rows of a day held in memory, in thousands.
+const KILOROWS_OF_DAY: usize = evaluate::ROWS_AT_ONCE / 1_000;
 
 /// Maximum days with work between two sweeps that are remembered.
 const MAX_TOUCHED: usize = 10_000;
@@ -117,7 +120,7 @@ impl Shared {
                 Done::Step((day, step), pending, started, made)
             }
             Job::Step(day, step @ Step::Evaluate, pending) => {
-                let kilorows = (pending.events as usize / 1_000).clamp(1, KILOROWS_AT_ONCE);
+                let kilorows = (pending.events as usize / 1_000).clamp(1, KILOROWS_OF_DAY);
                 // The semaphore is never closed, so a permit is obtained.
                 let _permit = room.acquire_many(kilorows as u32).await;
                 let started = Instant::now();

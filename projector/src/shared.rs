@@ -29,6 +29,7 @@ use crate::{
     lock,
     meters::Meters,
     schedule::Schedule,
+    sweeper::tasks::DueTasks,
     unmatched::{Append, Looks},
 };
 
@@ -163,6 +164,10 @@ pub(crate) struct Shared {
     pub(crate) requests: Mutex<Vec<Request>>,
     /// Notified of a requested sweep.
     pub(crate) sweep: Notify,
+    /// Periodic tasks of workspaces that are due.
+    pub(crate) due_tasks: Mutex<DueTasks>,
+    /// Notified of new ones among them.
+    pub(crate) tasks: Notify,
     /// True if the table may demand a sweep of all workspaces ([`crate::full_sweep`]).
     pub(crate) is_demanded: AtomicBool,
     /// Workspaces whose dead letters are to be counted again.
@@ -207,6 +212,8 @@ impl Shared {
             work: Notify::new(),
             requests: Mutex::default(),
             sweep: Notify::new(),
+            due_tasks: Mutex::default(),
+            tasks: Notify::new(),
             is_demanded: AtomicBool::new(false),
             recount: Mutex::default(),
             stopped: Mutex::default(),

@@ -5,9 +5,10 @@
 //! table keeps the demand for that ([`crate::full_sweep`]). At the start and periodically, a sweep compares the latest days,
 //! those with work since, and all days of the workspaces whose turn it is: some with each sweep, so that each has its turn once
 //! a day, in which a sweep finds an append to an older day that the feed lost. Its findings are scheduled at once. After a
-//! failure of the table only the affected workspaces are tried again.
+//! failure of the table only the affected workspaces are tried again. The periodic tasks of a workspace follow apart from
+//! sweeps, which do not wait for a large day.
 
-mod tasks;
+pub(crate) mod tasks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +38,8 @@ use crate::{
 /// Time to wait after a failure of the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Number of workspaces swept at once: with short reads, between which the reads of folds have their turn.
+/// Number of workspaces swept at once, and number of those whose tasks are done at once: with short reads, between which the
+/// reads of folds have their turn.
 const WORKSPACES_AT_ONCE: usize = 4;
 
 /// Hours from which on a clock that is ahead of the table's time is reported.
@@ -115,7 +117,7 @@ impl Shared {
         segments
     }
 
-    /// Sweeps a workspace and does its periodic tasks; returns the number of segments behind.
+    /// Sweeps a workspace, after which its periodic tasks are due; returns the number of segments behind.
     ///
     /// # Errors
     /// Errors of the table that may pass. Other errors are reported, and hold up no other workspace.
@@ -125,23 +127,10 @@ impl Shared {
             self.count_letters(workspace).await?;
             let sweeping = self.sweep_one(workspace, is_whole, older, mark);
             let behind = self.noted(workspace, OfWorkspace::Sweep, sweeping).await?.unwrap_or(0);
-            self.keep_vintages(workspace, older).await?;
-            self.filter_keys(workspace, is_whole, older).await?;
-            self.finish_answers(workspace).await?;
-            self.resolve_unmatched(workspace, (is_whole, true), older).await?;
-            self.compare_challengers(workspace).await?;
-            self.expire(workspace).await?;
-            self.rank(workspace).await?;
-            self.compact(workspace).await?;
+            self.ask_for_tasks(workspace, is_whole, older);
             Ok(behind)
         };
-        match caught::whole(tending).await {
-            Err(error) if !error.may_pass() => {
-                tracing::error!(%workspace, %error, "this workspace cannot be swept; the sweep of other workspaces goes on");
-                Ok(0)
-            }
-            tended => tended,
-        }
+        unless_final(workspace, caught::whole(tending).await)
     }
 
     async fn sweep_one(
@@ -256,6 +245,17 @@ impl Shared {
             *sweep = Some(FullSweep::new(demand, &self.all_workspaces().await?));
         }
         Ok(())
+    }
+}
+
+/// Reports an error that does not pass, in place of which the default counts.
+fn unless_final<T: Default>(workspace: &Id, done: Result<T>) -> Result<T> {
+    match done {
+        Err(error) if !error.may_pass() => {
+            tracing::error!(%workspace, %error, "this workspace cannot be swept; the sweep of other workspaces goes on");
+            Ok(T::default())
+        }
+        done => done,
     }
 }
 

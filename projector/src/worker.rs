@@ -149,6 +149,7 @@ impl Projector {
             futures::try_join!(
                 Coordinator::new(Arc::clone(shared)).run(),
                 sweeper::run(shared),
+                sweeper::tasks::run(shared),
                 alert::run(shared),
                 deliver::run(shared),
                 digest::run(shared),

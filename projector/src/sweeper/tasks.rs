@@ -1,17 +1,19 @@
-//! Tasks of a sweep for each workspace beside the days that it finds: counters, evaluations at their ages, filters of keys,
+//! Periodic tasks of each workspace after it was swept: counters, evaluations at their ages, filters of keys,
 //! unmatched outcomes, answers of reviewers, comparisons of live releases, expiry. Failures are recorded as undone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use event::{Day, Id, Result};
+use futures::{StreamExt, stream::FuturesUnordered};
 use log::key::OfWorkspace;
 
+use super::{RETRY_AFTER, WORKSPACES_AT_ONCE, unless_final};
 use crate::{
-    challenges,
+    caught, challenges,
     compact::Done,
     expire::expire,
     key_filters, lock,
-    shared::Shared,
+    shared::{Shared, waits},
     unmatched::{self, Resolved},
     vintages::{self, Made},
 };
@@ -21,9 +23,102 @@ const LATEST_DAYS: i64 = 3;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
+/// Workspaces whose tasks are due, the longest waiting first.
+#[derive(Debug, Default)]
+pub(crate) struct DueTasks {
+    queue: VecDeque<Id>,
+    days: BTreeMap<Id, Days>,
+    /// Workspaces whose tasks are being done.
+    running: BTreeSet<Id>,
+}
+
+/// Days that the tasks of a workspace are about.
+#[derive(Debug, Default)]
+struct Days {
+    /// True for all of its days.
+    are_all: bool,
+    /// Days besides the latest.
+    older: BTreeSet<Day>,
+}
+
+impl DueTasks {
+    fn add(&mut self, workspace: &Id, are_all: bool, older: &BTreeSet<Day>) {
+        if !self.days.contains_key(workspace) {
+            self.queue.push_back(workspace.clone());
+        }
+        let days = self.days.entry(workspace.clone()).or_default();
+        days.are_all |= are_all;
+        days.older.extend(older);
+    }
+
+    /// Takes the next workspace, each only once at a time.
+    fn next(&mut self) -> Option<(Id, Days)> {
+        let at = self.queue.iter().position(|workspace| !self.running.contains(workspace))?;
+        let workspace = self.queue.remove(at)?;
+        let days = self.days.remove(&workspace)?;
+        self.running.insert(workspace.clone());
+        Some((workspace, days))
+    }
+}
+
+/// Does the tasks of workspaces that are due, forever.
+pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    let mut running = FuturesUnordered::new();
+    loop {
+        while running.len() < WORKSPACES_AT_ONCE
+            && let Some((workspace, days)) = lock(&shared.due_tasks).next()
+        {
+            // In a box, since the collection moves it.
+            running.push(Box::pin(async move {
+                shared.do_tasks(&workspace, &days).await;
+                workspace
+            }));
+        }
+        tokio::select! {
+            biased;
+            Some(workspace) = running.next() => {
+                lock(&shared.due_tasks).running.remove(&workspace);
+            }
+            () = shared.tasks.notified() => {}
+        }
+    }
+}
+
 impl Shared {
+    /// Makes the tasks of a workspace due.
+    pub(super) fn ask_for_tasks(&self, workspace: &Id, are_all: bool, older: &BTreeSet<Day>) {
+        lock(&self.due_tasks).add(workspace, are_all, older);
+        self.tasks.notify_one();
+    }
+
+    async fn do_tasks(&self, workspace: &Id, Days { are_all, older }: &Days) {
+        loop {
+            let doing = async {
+                self.keep_vintages(workspace, older).await?;
+                self.filter_keys(workspace, *are_all, older).await?;
+                self.finish_answers(workspace).await?;
+                self.resolve_unmatched(workspace, (*are_all, true), older).await?;
+                self.compare_challengers(workspace).await?;
+                self.expire(workspace).await?;
+                self.rank(workspace).await?;
+                self.compact(workspace).await
+            };
+            match unless_final(workspace, caught::whole(doing).await) {
+                Ok(()) => return,
+                Err(error) => {
+                    waits(
+                        &error,
+                        &workspace,
+                        "the table is not available; the tasks of this workspace are done later",
+                    );
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+            }
+        }
+    }
+
     /// Stores evaluations and rollups at the ages that days have reached.
-    pub(super) async fn keep_vintages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
+    async fn keep_vintages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
         let making = vintages::make(&*self.table, workspace, older, self.now());
         let made = self.noted(workspace, OfWorkspace::Vintages, making).await?.unwrap_or_default();
         let Made { vintages, rollups, waiting } = made;
@@ -34,12 +129,7 @@ impl Shared {
     }
 
     /// Makes the filters of keys that are due.
-    pub(super) async fn filter_keys(
-        &self,
-        workspace: &Id,
-        is_whole: bool,
-        older: &BTreeSet<Day>,
-    ) -> Result<()> {
+    async fn filter_keys(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>) -> Result<()> {
         let first = (!is_whole).then(|| self.first_latest());
         let making = key_filters::make(&*self.table, workspace, (first, older), self.now());
         let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
@@ -50,7 +140,7 @@ impl Shared {
     }
 
     /// Appends answers of reviewers that were decided by a process that died before it appended them.
-    pub(super) async fn finish_answers(&self, workspace: &Id) -> Result<()> {
+    async fn finish_answers(&self, workspace: &Id) -> Result<()> {
         let Some(append) = &self.options.append else { return Ok(()) };
         let finishing = append.finish_answers(workspace);
         let answers = self.noted(workspace, OfWorkspace::Answers, finishing).await?.unwrap_or(0);
@@ -83,13 +173,13 @@ impl Shared {
     }
 
     /// Compares live releases with those that predict beside them.
-    pub(super) async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
+    async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
         let judging = challenges::judge(&*self.table, &self.catalog, workspace, self.now());
         self.noted(workspace, OfWorkspace::Challenges, judging).await.map(drop)
     }
 
     /// Merges small segments of days that are over.
-    pub(super) async fn compact(&self, workspace: &Id) -> Result<()> {
+    async fn compact(&self, workspace: &Id) -> Result<()> {
         if !self.options.compacts {
             return Ok(());
         }
@@ -110,7 +200,7 @@ impl Shared {
     }
 
     /// Deletes expired events. Those not projected yet wait for a later sweep.
-    pub(super) async fn expire(&self, workspace: &Id) -> Result<()> {
+    async fn expire(&self, workspace: &Id) -> Result<()> {
         let expiring = expire(&*self.table, &self.catalog, workspace, self.now());
         let deleted = self.noted(workspace, OfWorkspace::Expiry, expiring).await?.unwrap_or_default();
         if deleted.days > 0 {
