@@ -51,6 +51,7 @@
 pub mod key_filters;
 pub mod latest;
 mod rows;
+mod score_file;
 mod spill;
 
 use std::{
@@ -70,6 +71,7 @@ use table::Table;
 use tokio::task::JoinError;
 
 use rows::Day;
+use score_file::{SCORE_BYTES, ScoreFile};
 
 /// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -162,13 +164,15 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
         }
         None => evaluator,
     };
-    let (evaluator, rows) = judge(reading, day, evaluator).await?;
-    let evaluation = match rows < SMALL_ROWS as u64 {
-        true => evaluator.finish(),
-        // Scores are sorted.
-        false => blocking(move || evaluator.finish()).await?,
+    let mut scores = ScoreFile::default();
+    let (mut evaluator, rows) = judge(reading, day, evaluator, Some(&mut scores)).await?;
+    let finish = move || {
+        scores.settle(&mut evaluator)?;
+        Ok::<_, Error>(evaluator.finish())
     };
-    Ok((evaluation, rows))
+    // Many scores take a while to sort.
+    let evaluation = if rows < SMALL_ROWS as u64 { finish() } else { blocking(finish).await? };
+    Ok((evaluation?, rows))
 }
 
 /// Judges a day with an evaluator, which may continue with the next one. Also returns the number of joined rows.
@@ -178,14 +182,16 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
 /// cannot be joined; `Unavailable` if a large day cannot be kept in a temporary file.
 pub async fn judge_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
     let (day, _) = Day::read(reading, &evaluator, None).await?;
-    judge(reading, day, evaluator).await
+    judge(reading, day, evaluator, None).await
 }
 
-/// Evaluates the rows of a day, and reads those of the next partition meanwhile.
+/// Evaluates the rows of a day, and reads those of the next partition meanwhile. Many scores are kept in a file, if there is
+/// one.
 async fn judge(
     reading: &dyn Reading,
     day: Day,
     mut evaluator: Evaluator,
+    mut scores: Option<&mut ScoreFile>,
 ) -> Result<(Evaluator, u64), Failure> {
     let refused = |error: FoldError| match error {
         FoldError::OtherTasks { .. } | FoldError::Refused { .. } => Error::invalid(error.to_string()),
@@ -204,6 +210,11 @@ async fn judge(
         };
         let (judged, read) = tokio::join!(judged, day.next(reading));
         evaluator = judged?.map_err(refused)?;
+        if let Some(scores) = &mut scores
+            && evaluator.bytes() > SCORE_BYTES
+        {
+            evaluator = scores.spill(reading, evaluator).await?;
+        }
         (day, next) = read?;
         reading.shrink(bytes);
     }

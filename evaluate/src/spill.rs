@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     mem,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use event::{Columns, Error, Kind, Result, lane::LogPosition};
@@ -146,7 +146,7 @@ impl Spill {
     }
 }
 
-fn failed(folder: &std::path::Path, error: io::Error) -> Error {
+pub(crate) fn failed(folder: &Path, error: io::Error) -> Error {
     let folder = folder.display();
     Error::unavailable(format!(
         "the events of a large day cannot be kept in a temporary file in {folder}: {error}"

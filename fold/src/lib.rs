@@ -1,6 +1,7 @@
 //! Pure folds of the log: everything that Almanac computes from events.
 //!
-//! Everything here is a function of its arguments: no clock, no randomness, no input or output. The result is the
+//! Everything here is a function of its arguments: no clock, no randomness, no input or output besides a file that the
+//! caller provides ([`runs`]). The result is the
 //! same, byte for byte, for the same events, in any pieces and any order of their segments. So a stored result can be
 //! verified by computing it again, and a writer that lost a race may simply fold once more.
 //!
@@ -58,6 +59,7 @@ pub mod paired;
 pub mod ranking;
 mod read;
 pub mod rollup;
+pub mod runs;
 mod segment;
 pub mod sketch;
 pub mod slice_ranking;

@@ -1,6 +1,6 @@
 //! Evaluation of predictions and outcomes into the results of each release, or of each bucket.
 
-use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, io, iter, mem, sync::Arc};
 
 use event::{Costs, Definition, Dimension, Task};
 
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     FoldError, Joined, LogSegment, Result,
     join::{self, Pair},
+    runs::Runs,
 };
 
 /// Evaluates a day, all at once or one of its [`partitions`](super::partitions) after the other; or several days, one after the
@@ -192,6 +193,27 @@ impl Evaluator {
         self.tables().map(Table::bytes).sum::<usize>()
             + self.duels.iter().map(Duel::bytes).sum::<usize>()
             + self.cases.as_ref().map_or(0, Cases::bytes)
+    }
+
+    /// Moves the scores held to a file, from which [`Evaluator::settle`] must take them before the end. Tests of metrics and
+    /// intervals need them in memory.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        self.releases().try_for_each(|release| release.spill(runs))
+    }
+
+    /// Computes the metrics of the scores that were moved to the file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
+        self.releases().try_for_each(|release| release.settle(runs))
+    }
+
+    fn releases(&mut self) -> impl Iterator<Item = &mut Release> {
+        iter::once(&mut self.table).chain(&mut self.more).flat_map(|table| table.buckets.values_mut())
     }
 
     /// Adds all predictions and outcomes of some keys. These keys must not be added again on the same day.

@@ -1,6 +1,6 @@
 //! Evaluation of predictions by their outcomes, by task.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use event::{Costs, Definition, Task, fields::same_label};
 
@@ -14,6 +14,7 @@ use crate::{
         ClassProbabilities, Confusion, ErrorMetrics, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
         Worth, ratio, value,
     },
+    runs::Runs,
 };
 
 /// Overrides of definitions.
@@ -65,6 +66,8 @@ pub(super) struct BinaryJudge {
     /// Confusions of predictions with other costs.
     others: Vec<(Option<Costs>, Confusion)>,
     ranked: Scores,
+    /// Metrics of the order of the scores, if these were in a file.
+    ranks: Option<Ranked>,
     probabilities: Probabilities,
 }
 
@@ -110,6 +113,25 @@ impl Judge {
             Self::Multiclass(judge) => judge.probabilities.bytes(),
             Self::Regression(judge) => judge.errors.bytes(),
         }
+    }
+
+    /// Moves scores to a file.
+    pub(super) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        match self {
+            Self::Binary(judge) => judge.ranked.spill(runs),
+            Self::Multiclass(_) | Self::Regression(_) => Ok(()),
+        }
+    }
+
+    /// Computes what depends on scores in a file.
+    pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
+        if let Self::Binary(judge) = self
+            && judge.ranked.are_spilled()
+        {
+            let costs = judge.only_costs();
+            judge.ranks = Some(std::mem::take(&mut judge.ranked).judge_spilled(runs, costs)?);
+        }
+        Ok(())
     }
 
     /// Returns whether the outcome labels the prediction.
@@ -263,18 +285,26 @@ impl BinaryJudge {
         }
     }
 
+    /// Returns the confusions by costs.
+    fn parts(&self) -> Vec<(Option<Costs>, Confusion)> {
+        let parts = self.others.iter().copied().chain([(self.costs, self.confusion)]);
+        parts.filter(|(_, confusion)| confusion.n() > 0).collect()
+    }
+
+    /// Returns the costs of all predictions, if they are the same.
+    fn only_costs(&self) -> Option<Costs> {
+        if let [(costs, _)] = self.parts()[..] { costs } else { None }
+    }
+
     /// Returns the results, and the scores.
-    fn finish(self) -> (Binary, Scores) {
+    fn finish(mut self) -> (Binary, Scores) {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
+        let (parts, only) = (self.parts(), self.only_costs());
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
-        let mut parts = self.others;
-        parts.push((self.costs, self.confusion));
-        parts.retain(|(_, confusion)| confusion.n() > 0);
         let (mut confusion, probabilities) = (Confusion::default(), self.probabilities);
         parts.iter().for_each(|(_, part)| confusion += *part);
-        let only = if let [(costs, _)] = &parts[..] { *costs } else { None };
-        let mut scores = self.ranked;
-        let Ranked { auc, ranks, best } = scores.judge(only);
+        let mut scores = std::mem::take(&mut self.ranked);
+        let Ranked { auc, ranks, best } = self.ranks.unwrap_or_else(|| scores.judge(only));
         let priced = || parts.iter().filter_map(|(costs, part)| Some((costs.as_ref()?, part)));
         let n = priced().map(|(_, part)| part.n()).sum();
         let worth = (n > 0).then(|| Worth { n, value: value(priced()), best });

@@ -1,6 +1,6 @@
 //! A release, or another bucket, while its predictions are being evaluated.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use event::{Day, Definition};
 
@@ -12,7 +12,7 @@ use super::{
     interval::{GoOn, IntervalsOf, Rows},
     judge::Judge,
 };
-use crate::{ExactSum, Result, formulas::mean};
+use crate::{ExactSum, Result, formulas::mean, runs::Runs};
 
 /// A release while its predictions are being evaluated.
 #[derive(Debug)]
@@ -103,6 +103,16 @@ impl Release {
     /// Returns whether its predictions are evaluated, and not only met by those of other releases.
     pub(super) fn is_judged(&self) -> bool {
         self.judge.is_some()
+    }
+
+    /// Moves scores to a file.
+    pub(super) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        self.judge.as_mut().map_or(Ok(()), |judge| judge.spill(runs))
+    }
+
+    /// Computes what depends on scores in a file.
+    pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
+        self.judge.as_mut().map_or(Ok(()), |judge| judge.settle(runs))
     }
 
     pub(super) fn bytes(&self) -> usize {

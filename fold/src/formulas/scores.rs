@@ -1,10 +1,15 @@
 //! Metrics that need all scores in order.
 
+use std::io;
+
 use event::Costs;
 use serde::{Deserialize, Serialize};
 
 use super::{Best, Bins, CALIBRATION_BINS, Curve, value::Search};
-use crate::ExactSum;
+use crate::{
+    ExactSum,
+    runs::{Run, Runs},
+};
 
 /// Divisor for the share of predictions with the highest scores that the lift is computed on: one in ten.
 const LIFT_ONE_OF: u64 = 10;
@@ -16,6 +21,10 @@ pub struct Scores {
     /// Ranked scores. The bits of a score in [0, 1] sort like the score and leave the top bit free; shifted by one
     /// they take the class in the lowest bit.
     ranked: Vec<u64>,
+    /// Ranked scores in a file, with their number and that of positives among them.
+    runs: Vec<Run>,
+    n: u64,
+    positives: u64,
 }
 
 /// Metrics of the order of the scores, besides the area under the curve.
@@ -67,38 +76,57 @@ impl Scores {
         size_of_val(self.ranked.as_slice())
     }
 
-    /// Returns the metrics of their order; with costs, also the best threshold.
+    /// Moves the scores held to a file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(crate) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        if self.ranked.is_empty() {
+            return Ok(());
+        }
+        self.n += self.ranked.len() as u64;
+        self.positives += positives_of(&self.ranked);
+        self.runs.push(runs.write(&mut self.ranked)?);
+        self.ranked = Vec::new();
+        Ok(())
+    }
+
+    /// Returns whether some scores are in a file.
+    pub(crate) fn are_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Returns the metrics of their order, if all of them are held; with costs, also the best threshold.
     pub fn judge(&mut self, costs: Option<Costs>) -> Ranked {
         self.ranked.sort_unstable();
-        let positives = self.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
-        let mut walk = Walk::new(self.ranked.len() as u64, positives);
-        let mut calibration = [Bins::default(), Bins::default()];
-        let mut search = costs.map(Search::new);
+        let mut ranking = Ranking::new(self.ranked.len() as u64, positives_of(&self.ranked), costs);
         for tied in self.ranked.chunk_by(|a, b| a >> 1 == b >> 1).rev() {
-            let tied_positives = tied.iter().map(|ranked| ranked & 1).sum::<u64>();
-            walk.pass(tied_positives, tied.len() as u64 - tied_positives);
-            let score = f64::from_bits(tied[0] >> 1);
-            if let Some(search) = &mut search {
-                search.pass(score, walk.passed.positives, walk.passed.negatives);
-            }
-            let says_positive = score > 0.5;
-            let confidence = if says_positive { score } else { 1.0 - score };
-            let (bin, bin_of_confidence) = (bin_of(score), bin_of(confidence));
-            for ranked in tied {
-                let is_positive = ranked & 1 == 1;
-                calibration[0].add(bin, score, is_positive);
-                calibration[1].add(bin_of_confidence, confidence, is_positive == says_positive);
-            }
+            ranking.pass(tied[0] >> 1, tied.len() as u64, positives_of(tied));
         }
-        let ranks = Ranks {
-            average_precision: walk.average_precision(),
-            ks: walk.ks(),
-            lift_at_10: walk.lift(),
-            ece_sklearn: calibration[0].error(),
-            ece_guo: calibration[1].error(),
-        };
-        let best = search.and_then(|search| search.best(walk.positives, walk.negatives));
-        Ranked { auc: walk.auc(), ranks, best }
+        ranking.finish()
+    }
+
+    /// Returns the metrics of their order as [`Scores::judge`], if some are in a file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(crate) fn judge_spilled(mut self, runs: &mut Runs, costs: Option<Costs>) -> io::Result<Ranked> {
+        self.spill(runs)?;
+        let mut ranking = Ranking::new(self.n, self.positives, costs);
+        let (mut score, mut n, mut positives) = (0, 0, 0);
+        runs.merge(&self.runs, |ranked| {
+            if ranked >> 1 != score && n > 0 {
+                ranking.pass(score, n, positives);
+                (n, positives) = (0, 0);
+            }
+            score = ranked >> 1;
+            n += 1;
+            positives += ranked & 1;
+        })?;
+        if n > 0 {
+            ranking.pass(score, n, positives);
+        }
+        Ok(ranking.finish())
     }
 
     /// Calls `each` with each score and whether it is of a positive, in any order.
@@ -110,6 +138,56 @@ impl Scores {
     pub fn curve(mut self) -> Curve {
         self.ranked.sort_unstable();
         Curve::new(self.ranked)
+    }
+}
+
+/// Returns the number of positives among ranked scores.
+fn positives_of(ranked: &[u64]) -> u64 {
+    ranked.iter().map(|ranked| ranked & 1).sum()
+}
+
+/// Metrics of the order of scores, passed from the highest down.
+struct Ranking {
+    walk: Walk,
+    calibration: [Bins; 2],
+    search: Option<Search>,
+}
+
+impl Ranking {
+    fn new(n: u64, positives: u64, costs: Option<Costs>) -> Self {
+        let (walk, search) = (Walk::new(n, positives), costs.map(Search::new));
+        Self { walk, calibration: [Bins::default(), Bins::default()], search }
+    }
+
+    /// Passes all predictions of the score with some bits.
+    fn pass(&mut self, bits: u64, n: u64, positives: u64) {
+        let Self { walk, calibration, search } = self;
+        walk.pass(positives, n - positives);
+        let score = f64::from_bits(bits);
+        if let Some(search) = search {
+            search.pass(score, walk.passed.positives, walk.passed.negatives);
+        }
+        let says_positive = score > 0.5;
+        let confidence = if says_positive { score } else { 1.0 - score };
+        let (bin, bin_of_confidence) = (bin_of(score), bin_of(confidence));
+        for number in 0..n {
+            let is_positive = number < positives;
+            calibration[0].add(bin, score, is_positive);
+            calibration[1].add(bin_of_confidence, confidence, is_positive == says_positive);
+        }
+    }
+
+    fn finish(self) -> Ranked {
+        let Self { walk, calibration, search } = self;
+        let ranks = Ranks {
+            average_precision: walk.average_precision(),
+            ks: walk.ks(),
+            lift_at_10: walk.lift(),
+            ece_sklearn: calibration[0].error(),
+            ece_guo: calibration[1].error(),
+        };
+        let best = search.and_then(|search| search.best(walk.positives, walk.negatives));
+        Ranked { auc: walk.auc(), ranks, best }
     }
 }
 
