@@ -663,7 +663,7 @@ mod tests {
         assert!(*longest <= took * REST + took * 2, "a workspace with one day waited {longest:?}");
         let counts: Vec<usize> = waits.values().map(Vec::len).collect();
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-        assert!(counts.len() == usize::from(DAYS) && most - least <= 1, "{counts:?}");
+        assert!(counts.len() == usize::from(DAYS) && most - least <= 2, "{counts:?}");
         let waits: Vec<f64> = waits.into_values().flatten().map(|wait| wait.as_secs_f64()).collect();
         let mean = waits.iter().sum::<f64>() / waits.len() as f64;
         let longest = waits.iter().copied().fold(0.0, f64::max);

@@ -24,7 +24,7 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ("dashboard", &["web"]),
     ("catalog", &["event", "fold", "log", "table", "web"]),
     ("access", &["catalog", "event", "log", "table", "web"]),
-    ("evaluate", &["catalog", "event", "fold", "log", "table"]),
+    ("evaluate", &["catalog", "event", "fold", "log", "segment", "table"]),
     ("ingest", &["catalog", "event", "log", "meter", "table", "web"]),
     ("mlflow", &["catalog", "event", "ingest", "log", "table", "web"]),
     ("projector", &["catalog", "evaluate", "event", "fold", "log", "meter", "table"]),

@@ -2,8 +2,8 @@ use event::{Columns, Task, lane::LogPosition};
 use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use super::*;
-use crate::formulas::ClassCounts;
 use crate::testing::{self, Outcome, Prediction};
+use crate::{formulas::ClassCounts, runs::Runs};
 
 fn tasks() -> BTreeMap<String, Definition> {
     let binary = Task::Binary { positive_label: "late".into() };
@@ -239,6 +239,8 @@ proptest! {
         let left = cut(&predictions, size, |rows| testing::predictions(rows, true));
         let right = cut(&outcomes, size, |rows| testing::outcomes(rows, false));
         let mut evaluator = Evaluator::new(tasks());
+        let mut spilled = Evaluator::new(tasks());
+        let mut runs = Runs::new(Box::new(std::io::Cursor::new(Vec::new())));
         let parts = 1 << halvings;
         let mut rows = 0;
         for number in 0..parts {
@@ -249,9 +251,13 @@ proptest! {
             let (left, right) = (take(&left), take(&right));
             rows += left.iter().chain(&right).map(|(_, columns)| columns.rows).sum::<usize>();
             evaluator.add(&log(&left), &log(&right)).unwrap();
+            spilled.add(&log(&left), &log(&right)).unwrap();
+            spilled.spill(&mut runs).unwrap();
         }
         prop_assert_eq!(rows, predictions.len() + outcomes.len());
         prop_assert_eq!(evaluator.finish(), judge(&predictions, &outcomes));
+        spilled.settle(&mut runs).unwrap();
+        prop_assert_eq!(spilled.finish(), judge(&predictions, &outcomes));
     }
 
     #[test]
