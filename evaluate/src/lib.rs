@@ -156,7 +156,8 @@ impl From<Error> for Failure {
 /// # Errors
 /// See [`judge_day`].
 pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluation, u64), Failure> {
-    let (day, survey) = Day::read(reading, &evaluator, evaluator.survey()).await?;
+    let columns = evaluator.more_columns().into_iter().chain(evaluator.declared_columns()).collect();
+    let (day, survey) = Day::read(reading, columns, evaluator.survey()).await?;
     let evaluator = match survey {
         Some(survey) => {
             reading.shrink(survey.bytes() as u64);
@@ -181,7 +182,7 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
 /// [`Failure::Stopped`] at an unreadable segment that is not left out; errors of the reading; `Corrupt` if the events
 /// cannot be joined; `Unavailable` if a large day cannot be kept in a temporary file.
 pub async fn judge_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
-    let (day, _) = Day::read(reading, &evaluator, None).await?;
+    let (day, _) = Day::read(reading, evaluator.more_columns(), None).await?;
     judge(reading, day, evaluator, None).await
 }
 

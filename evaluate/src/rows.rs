@@ -1,6 +1,6 @@
 //! Predictions and outcomes of a day, read once: in memory, or in a temporary file if they are more than may be held.
 
-use std::{mem, sync::Arc};
+use std::mem;
 
 use event::{Columns, Error, Kind, Result, lane::LogPosition};
 use fold::{
@@ -90,13 +90,12 @@ pub(crate) struct Day {
 }
 
 impl Day {
-    /// Reads a day for an evaluator, and adds all predictions to `survey`.
+    /// Reads a day, with some columns of predictions beside those of every evaluation, and adds all predictions to `survey`.
     pub(crate) async fn read(
         reading: &dyn Reading,
-        evaluator: &Evaluator,
+        columns: Vec<String>,
         survey: Option<Survey>,
     ) -> Result<(Self, Option<Survey>), Failure> {
-        let columns = evaluator.more_columns().into();
         let mut intake = Intake { columns, survey, rows: Rows::default() };
         let mut writing = Writing::default();
         let at_once = reading.rows_at_once();
@@ -149,8 +148,8 @@ impl Day {
 
 /// Rows in memory while a day is read.
 struct Intake {
-    /// Columns needed of predictions beside those of every evaluation and of the survey.
-    columns: Arc<[String]>,
+    /// Columns of predictions beside those of every evaluation.
+    columns: Vec<String>,
     survey: Option<Survey>,
     rows: Rows,
 }
@@ -182,9 +181,8 @@ impl Intake {
         let taken = caught(|| {
             let segment = Segment::from_item(item)?;
             let is_wanted = |name: &str| {
-                let is_surveyed = self.survey.as_ref().is_some_and(|survey| survey.needs(name));
-                let is_needed = is_surveyed || self.columns.iter().any(|one| one == name);
-                (is_prediction && is_needed) || evaluation::needs(log.kind, name)
+                let is_named = is_prediction && self.columns.iter().any(|one| one == name);
+                is_named || evaluation::needs(log.kind, name)
             };
             let columns = segment.unpack(is_wanted)?;
             if let Some(survey) = self.survey.as_mut().filter(|_| is_prediction) {

@@ -287,7 +287,7 @@ impl Reading for Prefix<'_> {
 
 #[cfg(test)]
 mod tests {
-    use event::{Clock, Column, Columns, Id, Task, Timestamp, Values};
+    use event::{Clock, Column, Columns, Dimension, Id, Task, Timestamp, Values};
     use log::{key::LogId, segment_item::Segment};
     use table::{Condition, sqlite::SqliteTable};
 
@@ -325,6 +325,8 @@ mod tests {
                 Column::new("predicted_at", times(seq)),
                 Column::new("release", texts(&|n| format!("v{}", n % 2), seq)),
                 Column::new("score", Values::Float(scores)),
+                Column::new("tag.t", texts(&|n| format!("t{}", n % 3), seq)),
+                Column::new("feature.f", Values::Float((0..ROWS).map(|n| n as f64).collect())),
             ];
             append(&table, &day, Kind::Predictions, seq, predictions).await;
             let outcomes = vec![
@@ -337,8 +339,11 @@ mod tests {
             ];
             append(&table, &day, Kind::Outcomes, seq, outcomes).await;
         }
-        let late = || Definition::of(Task::Binary { positive_label: "late".into() });
-        let by = BTreeMap::from(["v0", "v1"].map(|name| (name.to_owned(), late())));
+        let late = Definition {
+            dimensions: Dimension::parse_all("tag.t,feature.f:0:100").unwrap(),
+            ..Definition::of(Task::Binary { positive_label: "late".into() })
+        };
+        let by = BTreeMap::from(["v0", "v1"].map(|name| (name.to_owned(), late.clone())));
         let applied = Applied::from([("p/00".into(), SEGMENTS), ("o/00".into(), SEGMENTS)]);
         let skipped = Skipped::from([("p/00".into(), 3)]);
         let evaluate = async |at_once| {
@@ -349,6 +354,8 @@ mod tests {
         assert_eq!(rows, (2 * SEGMENTS - 1) * ROWS);
         let labelled: u64 = whole.releases.values().map(|release| release.labelled).sum();
         assert_eq!(labelled, (SEGMENTS - 1) * ROWS);
+        let slices: Vec<usize> = whole.slices["v0"].values().map(Vec::len).collect();
+        assert_eq!(slices, [2, 3], "values of each dimension");
         for at_once in [100, 1_000, 2_000] {
             assert_eq!(evaluate(at_once).await, (whole.clone(), rows), "{at_once} at once");
         }

@@ -101,6 +101,11 @@ impl Evaluator {
         (!declared.is_empty()).then(|| slices::survey_of(&declared))
     }
 
+    /// Returns the columns of declared dimensions.
+    pub fn declared_columns(&self) -> Vec<String> {
+        slices::declared(&self.definitions).into_iter().map(|dimension| dimension.column).collect()
+    }
+
     /// Also evaluates predictions by each declared dimension, with the values that `survey` found.
     #[must_use]
     pub fn split(self, survey: Survey) -> Self {
