@@ -39,6 +39,12 @@ const FOLD_REST: u32 = 4;
 const LONGEST_FOLD_REST: Duration = Duration::from_secs(2);
 /// Minimum time between two sketches of the features of a day.
 const SKETCH_EVERY: Duration = Duration::from_secs(60);
+/// Share by which the events of a day must grow since a step for the next one not to rest for what it costs.
+const PAID_GROWTH: f64 = 0.125;
+/// Minimum time between two steps of a day for each event that is read again, where reads are paid.
+const PAID_REST_OF_EVENT: Duration = Duration::from_micros(900);
+/// Maximum rest by that rule.
+const LONGEST_PAID_REST: Duration = Duration::from_secs(15 * 60);
 /// Maximum evaluations that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 /// Time to wait after a failure of the table.
@@ -237,7 +243,7 @@ impl Schedule {
             return Some(Job::Fold(day, dirty));
         }
         let due = self.pending.iter().filter(|_| room.to_step).filter(|(step, pending)| {
-            !self.stepping.contains(*step) && pending.due_at(step.1, self.made.get(*step)) <= now
+            !self.stepping.contains(*step) && self.step_due_at(step, pending) <= now
         });
         let next = due.min_by_key(|((day, _), pending)| (self.turns.get(&day.workspace), pending.since));
         let step = next.map(|(step, _)| step.clone())?;
@@ -257,13 +263,18 @@ impl Schedule {
         last.map_or(dirty.not_before, |last| dirty.not_before.max(last.rests_until))
     }
 
+    /// Instant at which a step should be made, as of now. Where folds rest, reads are paid.
+    fn step_due_at(&self, step: &(WorkspaceDay, Step), pending: &Pending) -> Instant {
+        pending.due_at(step.1, self.made.get(step), !self.rest.is_zero())
+    }
+
     /// Earliest instant at which a task may become ready, among tasks for which there is room.
     pub(crate) fn next_at(&self, room: Room) -> Option<Instant> {
         let dirty = self.dirty.iter().filter(|(day, _)| room.to_fold && !self.folding.contains(*day));
         let pending = self.pending.iter();
         let pending = pending.filter(|(step, _)| room.to_step && !self.stepping.contains(*step));
         let dirty = dirty.map(|(day, dirty)| self.fold_due_at(day, dirty));
-        dirty.chain(pending.map(|(step, pending)| pending.due_at(step.1, self.made.get(step)))).min()
+        dirty.chain(pending.map(|(step, pending)| self.step_due_at(step, pending))).min()
     }
 
     /// Records a folded day, which is then evaluated, and sketched if it has features.
@@ -386,18 +397,21 @@ pub(crate) struct Folded {
 
 impl Pending {
     /// Instant at which the step should be made, as of now.
-    fn due_at(&self, step: Step, last: Option<&Made>) -> Instant {
+    fn due_at(&self, step: Step, last: Option<&Made>, is_paid: bool) -> Instant {
         let first = (self.changed + QUIET).min(self.since + FIRST).max(self.not_before);
-        let last = match (step, last) {
-            (_, None) => return first,
-            (Step::Sketch, Some(last)) => return first.max(last.ended + SKETCH_EVERY),
-            (Step::Evaluate, Some(last)) => last,
+        let Some(last) = last else { return first };
+        let has_grown_by = |share| self.events as f64 >= last.events as f64 * (1.0 + share);
+        let paid_rest = match is_paid && !has_grown_by(PAID_GROWTH) {
+            true => LONGEST_PAID_REST.min(PAID_REST_OF_EVENT.saturating_mul(self.events.min(1 << 31) as u32)),
+            false => Duration::ZERO,
         };
-        let has_grown_much = self.events as f64 >= last.events as f64 * (1.0 + GROWTH);
-        if has_grown_much && self.events > 0 {
+        if step == Step::Sketch {
+            return first.max(last.ended + SKETCH_EVERY.max(paid_rest));
+        }
+        if has_grown_by(GROWTH) && self.events > 0 {
             return self.not_before;
         }
-        let rested = last.ended + last.took * REST;
+        let rested = last.ended + paid_rest.max(last.took * REST);
         let quiet = (self.changed + QUIET).max(rested);
         let latest = (self.since + LATEST).max(rested);
         quiet.min(latest).max(self.not_before)
@@ -441,8 +455,11 @@ mod tests {
         let due = |events, since, changed, last: Option<&Made>| {
             let (since, changed) = (after(since), after(changed));
             let applied = Applied::new();
-            Pending { version: 1, applied, events, mark: 1, since, changed, not_before: start }
-                .due_at(Step::Evaluate, last)
+            Pending { version: 1, applied, events, mark: 1, since, changed, not_before: start }.due_at(
+                Step::Evaluate,
+                last,
+                false,
+            )
         };
         let last = Made { events: 1_000, ended: start, took: Duration::from_millis(200) };
         assert_eq!(due(1, 0, 10, None), after(310), "never evaluated, and quiet");
@@ -453,6 +470,22 @@ mod tests {
         assert_eq!(due(1_999, 0, 10, Some(&last)), after(2_000), "quiet, and rested");
         assert_eq!(due(1_999, 0, 2_500, Some(&last)), after(2_800), "rested, and quiet");
         assert_eq!(due(1_999, 0, 59_999, Some(&last)), after(60_000), "never quiet");
+    }
+
+    #[test]
+    fn paid_evaluation_rests_for_its_events_unless_grown() {
+        let start = Instant::now();
+        let due = |events, of_last| {
+            let (applied, since) = (Applied::new(), start + Duration::from_secs(1));
+            let pending =
+                Pending { version: 1, applied, events, mark: 1, since, changed: since, not_before: start };
+            let last = Made { events: of_last, ended: start, took: Duration::from_secs(2) };
+            pending.due_at(Step::Evaluate, Some(&last), true) - start
+        };
+        assert_eq!(due(1_001, 1_000), Duration::from_secs(20), "a small day rests for its duration alone");
+        assert_eq!(due(100_000, 99_999), Duration::from_secs(90));
+        assert_eq!(due(20_000_000, 19_999_999), LONGEST_PAID_REST);
+        assert_eq!(due(112_500, 100_000), Duration::from_secs(20), "grown by an eighth");
     }
 
     #[test]
