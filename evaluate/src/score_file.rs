@@ -1,4 +1,4 @@
-//! Temporary file of the scores of a large day: metrics of their order need all of them.
+//! Temporary file of the scores, or errors, of a large day: metrics of their order need all of them.
 
 use std::{io, path::PathBuf};
 
@@ -7,7 +7,7 @@ use fold::{evaluation::Evaluator, runs::Runs};
 
 use crate::{Reading, blocking, spill::failed};
 
-/// Number of bytes of scores that are held in memory.
+/// Number of bytes of scores and errors that are held in memory.
 pub(crate) const SCORE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The file, once there is one.

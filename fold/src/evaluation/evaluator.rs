@@ -200,7 +200,7 @@ impl Evaluator {
             + self.cases.as_ref().map_or(0, Cases::bytes)
     }
 
-    /// Moves the scores held to a file, from which [`Evaluator::settle`] must take them before the end. Tests of metrics and
+    /// Moves the scores and errors held to a file, from which [`Evaluator::settle`] must take them before the end. Tests of metrics and
     /// intervals need them in memory.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Evaluator {
         self.releases().try_for_each(|release| release.spill(runs))
     }
 
-    /// Computes the metrics of the scores that were moved to the file.
+    /// Computes the metrics of the scores and errors that were moved to the file.
     ///
     /// # Errors
     /// Errors of the file.

@@ -115,21 +115,25 @@ impl Judge {
         }
     }
 
-    /// Moves scores to a file.
+    /// Moves scores or errors to a file.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
         match self {
             Self::Binary(judge) => judge.ranked.spill(runs),
-            Self::Multiclass(_) | Self::Regression(_) => Ok(()),
+            Self::Regression(judge) => judge.errors.spill(runs),
+            // Their number is bounded.
+            Self::Multiclass(_) => Ok(()),
         }
     }
 
-    /// Computes what depends on scores in a file.
+    /// Computes the metrics of the scores or errors in a file.
     pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
-        if let Self::Binary(judge) = self
-            && judge.ranked.are_spilled()
-        {
-            let costs = judge.only_costs();
-            judge.ranks = Some(std::mem::take(&mut judge.ranked).judge_spilled(runs, costs)?);
+        match self {
+            Self::Binary(judge) if judge.ranked.are_spilled() => {
+                let costs = judge.only_costs();
+                judge.ranks = Some(std::mem::take(&mut judge.ranked).judge_spilled(runs, costs)?);
+            }
+            Self::Regression(judge) => judge.errors.settle(runs)?,
+            Self::Binary(_) | Self::Multiclass(_) => {}
         }
         Ok(())
     }

@@ -105,12 +105,12 @@ impl Release {
         self.judge.is_some()
     }
 
-    /// Moves scores to a file.
+    /// Moves scores or errors to a file.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
         self.judge.as_mut().map_or(Ok(()), |judge| judge.spill(runs))
     }
 
-    /// Computes what depends on scores in a file.
+    /// Computes the metrics of the scores or errors in a file.
     pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
         self.judge.as_mut().map_or(Ok(()), |judge| judge.settle(runs))
     }

@@ -1,9 +1,15 @@
 //! Metrics of predicted numbers.
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 use super::mean;
-use crate::{ExactSum, rollup::Moments};
+use crate::{
+    ExactSum,
+    rollup::Moments,
+    runs::{Run, Runs},
+};
 
 /// Number of predictions evaluated in one batch, which is faster than one by one.
 const TOGETHER: usize = 256;
@@ -25,8 +31,26 @@ struct Sums {
     symmetric: Terms,
     logarithmic: Terms,
     real: Moments,
-    /// All errors, for their quantiles.
+    /// All errors held, for their quantiles.
     all: Vec<f64>,
+    spilled: Spilled,
+    /// Quantiles, if errors were in a file.
+    quantiles: Option<Quantiles>,
+}
+
+/// Errors in a file, and their absolute values.
+#[derive(Clone, Debug, Default)]
+struct Spilled {
+    n: usize,
+    errors: Vec<Run>,
+    absolute: Vec<Run>,
+}
+
+/// Quantiles of errors: 0.1, 0.5 and 0.9, and the median of their absolute values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quantiles {
+    of_errors: [Option<f64>; 3],
+    median_absolute: Option<f64>,
 }
 
 /// Metrics of predicted numbers. A value beyond the range of doubles is `None`.
@@ -85,6 +109,28 @@ impl Errors {
         (self.sums.all.len() + self.waiting.len()) * size_of::<f64>()
     }
 
+    /// Moves the errors held to a file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(crate) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        self.sums.spill(runs)
+    }
+
+    /// Computes the quantiles, if errors are in a file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(crate) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
+        if self.sums.spilled.n > 0 {
+            self.sums.add(&std::mem::take(&mut self.waiting));
+            self.sums.spill(runs)?;
+            let quantiles = self.sums.spilled.quantiles(runs)?;
+            self.sums.quantiles = Some(quantiles);
+        }
+        Ok(())
+    }
+
     /// Returns the metrics.
     pub fn judge(mut self) -> ErrorMetrics {
         self.sums.add(&self.waiting);
@@ -138,8 +184,21 @@ impl Sums {
         }
     }
 
+    fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
+        let errors = std::mem::take(&mut self.all);
+        if errors.is_empty() {
+            return Ok(());
+        }
+        self.spilled.n += errors.len();
+        let mut numbers: Vec<u64> = errors.into_iter().map(|error| ordered(error) as u64 ^ SIGN).collect();
+        self.spilled.errors.push(runs.write(&mut numbers)?);
+        numbers.iter_mut().for_each(|number| *number = of_number(*number).abs().to_bits());
+        self.spilled.absolute.push(runs.write(&mut numbers)?);
+        Ok(())
+    }
+
     fn judge(self) -> ErrorMetrics {
-        let n = self.all.len() as u64;
+        let n = (self.spilled.n + self.all.len()) as u64;
         let squares = self.square.scaled_mean(n);
         let rmse = squares.and_then(Scaled::root);
         let (_, spread) = self.real.variance(n.max(1));
@@ -147,21 +206,59 @@ impl Sums {
             let share = rmse / spread;
             1.0 - share * share
         });
-        let mut errors: Vec<i64> = self.all.into_iter().map(ordered).collect();
-        let [error_p10, error_p50, error_p90] = quantiles(&mut errors);
-        errors.iter_mut().for_each(|error| *error = ordered(of_ordered(*error).abs()));
+        let Quantiles { of_errors: [error_p10, error_p50, error_p90], median_absolute } =
+            self.quantiles.unwrap_or_else(|| quantiles(self.all));
         let detail = ErrorDetail {
             mse: squares.and_then(Scaled::value),
             mape: self.share.mean(n),
             smape: self.symmetric.mean(n),
             msle: self.logarithmic.mean(n),
             r2: r2.filter(|r2| r2.is_finite()),
-            median_absolute_error: Place::of(0.5, errors.len()).and_then(|place| place.select(&mut errors)),
+            median_absolute_error: median_absolute,
             error_p10,
             error_p50,
             error_p90,
         };
         ErrorMetrics { n, mae: mean(&self.absolute, n), rmse, bias: mean(&self.signed, n), detail }
+    }
+}
+
+impl Spilled {
+    fn quantiles(&self, runs: &mut Runs) -> io::Result<Quantiles> {
+        let [low, middle, high] = [0.1, 0.5, 0.9].map(|q| Place::of(q, self.n));
+        let of_errors = self.at(runs, &self.errors, &[low, middle, high], of_number)?;
+        let of_absolute = self.at(runs, &self.absolute, &[middle], f64::from_bits)?;
+        Ok(Quantiles {
+            of_errors: [of_errors[0], of_errors[1], of_errors[2]],
+            median_absolute: of_absolute[0],
+        })
+    }
+
+    /// Returns the quantiles at some places of numbers in a file.
+    fn at(
+        &self,
+        runs: &mut Runs,
+        of: &[Run],
+        places: &[Option<Place>],
+        number: fn(u64) -> f64,
+    ) -> io::Result<Vec<Option<f64>>> {
+        let mut found = vec![(0.0, 0.0); places.len()];
+        let mut at = self.n;
+        runs.merge(of, |bits| {
+            at -= 1;
+            for (place, (low, high)) in places.iter().flatten().zip(&mut found) {
+                if at == place.below {
+                    *low = number(bits);
+                } else if at == place.below + 1 {
+                    *high = number(bits);
+                }
+            }
+        })?;
+        let between = |(place, (low, high)): (&Option<Place>, (f64, f64))| {
+            let place = (*place)?;
+            place.between(low, if place.share > 0.0 { high } else { low })
+        };
+        Ok(places.iter().zip(found).map(between).collect())
     }
 }
 
@@ -225,6 +322,14 @@ fn of_ordered(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ (((ordered >> 63) as u64) >> 1) as i64) as u64)
 }
 
+/// Bit that is flipped so that unsigned integers have the order of [`ordered`].
+const SIGN: u64 = 1 << 63;
+
+/// Maps such an unsigned integer back to its double.
+fn of_number(number: u64) -> f64 {
+    of_ordered((number ^ SIGN) as i64)
+}
+
 /// Place of a quantile among sorted numbers: on one of them, or between it and the next.
 #[derive(Clone, Copy)]
 struct Place {
@@ -259,8 +364,17 @@ impl Place {
     }
 }
 
+/// Returns the quantiles of errors that are held.
+fn quantiles(errors: Vec<f64>) -> Quantiles {
+    let mut numbers: Vec<i64> = errors.into_iter().map(ordered).collect();
+    let of_errors = outer_and_middle(&mut numbers);
+    numbers.iter_mut().for_each(|error| *error = ordered(of_ordered(*error).abs()));
+    let median_absolute = Place::of(0.5, numbers.len()).and_then(|place| place.select(&mut numbers));
+    Quantiles { of_errors, median_absolute }
+}
+
 /// Returns the quantiles 0.1, 0.5 and 0.9.
-fn quantiles(numbers: &mut [i64]) -> [Option<f64>; 3] {
+fn outer_and_middle(numbers: &mut [i64]) -> [Option<f64>; 3] {
     let n = numbers.len();
     let [Some(low), Some(middle), Some(high)] = [0.1, 0.5, 0.9].map(|q| Place::of(q, n)) else {
         return [None; 3];
