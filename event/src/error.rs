@@ -15,6 +15,8 @@ pub enum ErrorKind {
     Throttled,
     /// The engine cannot be reached or is closing: try again later, or tell the operator.
     Unavailable,
+    /// This process has too much to do: try again in a moment.
+    Busy,
     /// The engine refuses these credentials: tell the operator. A retry may succeed, because permissions are granted
     /// externally.
     Denied,
@@ -61,6 +63,11 @@ impl Error {
     /// See [`ErrorKind::Unavailable`].
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// See [`ErrorKind::Busy`].
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Busy, message)
     }
 
     /// See [`ErrorKind::Invalid`].
@@ -111,7 +118,10 @@ impl Error {
 
     /// Returns whether it may be temporary, so that a retry is worthwhile.
     pub fn may_pass(&self) -> bool {
-        matches!(self.kind, ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Denied)
+        matches!(
+            self.kind,
+            ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Denied
+        )
     }
 
     /// Returns whether the kind is [`ErrorKind::Denied`].

@@ -39,8 +39,10 @@ pub struct Health {
     pub oldest: Duration,
     /// Number of shards read under a lease.
     pub shards: u64,
-    /// Longest time for which a checkpoint has not moved although there were changes.
+    /// Longest time for which a checkpoint has not moved although there were changes. It waits for evaluations as well.
     pub oldest_checkpoint: Duration,
+    /// Time for which days were tried to be folded and none was; zero when none is tried.
+    pub fold_age: Duration,
     /// Number of folded segments.
     pub segments: u64,
     /// Number of rows joined in evaluations.
@@ -117,6 +119,7 @@ impl Projector {
             oldest: oldest.map_or(Duration::ZERO, |oldest| now - oldest),
             shards: held.clone().count() as u64,
             oldest_checkpoint: held.map(|one| one.waits_since(now)).max().unwrap_or_default(),
+            fold_age: lock(&shared.folding_since).map(|since| now - since).unwrap_or_default(),
             segments: metric(&stats.segments),
             evaluated_rows: metric(&stats.evaluated_rows),
             retries: metric(&stats.retries),

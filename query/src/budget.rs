@@ -272,7 +272,7 @@ impl Budget {
     /// Returns the error of a query that is refused for now.
     pub(crate) fn busy(&self) -> Error {
         self.0.busy.increment(1);
-        Error::unavailable("too many queries are being answered; try again in a moment")
+        Error::busy("too many queries are being answered; try again in a moment")
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
         let (waits, refused) = tokio::join!(budget.enter(None), budget.enter(None));
         assert_eq!(began.elapsed(), Duration::from_millis(200));
         for error in [waits.unwrap_err(), refused.unwrap_err()] {
-            assert_eq!(error.kind(), event::ErrorKind::Unavailable);
+            assert_eq!(error.kind(), event::ErrorKind::Busy);
         }
         drop(turn);
         assert!(budget.enter(None).await.is_ok(), "a turn is free although an answer is still held");

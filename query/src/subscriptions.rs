@@ -39,10 +39,10 @@ impl Subscriptions {
     /// Takes a place for one more listener.
     ///
     /// # Errors
-    /// `Unavailable`, if all places are taken.
+    /// `Busy`, if all places are taken.
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit> {
         let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| Error::unavailable(format!("{MAX_LISTENERS} hear news already; ask later")))
+        place.map_err(|_| Error::busy(format!("{MAX_LISTENERS} hear news already; ask later")))
     }
 }
 

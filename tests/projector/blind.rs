@@ -64,11 +64,14 @@ async fn waiting_age_counts_from_append_across_restarts(bench: Bench) {
         assert!(!worker.health().has_swept, "what a worker has not looked at is not known to be well");
         until("the age of the append", async || worker.health().oldest >= least).await;
         until("the sweep", async || worker.health().has_swept).await;
+        until("failing folds", async || worker.health().fold_age > Duration::from_millis(1_500)).await;
         stop.send(()).unwrap();
     }
     folds.store(true, Ordering::Relaxed);
     let (worker, stop) = later(&table);
-    let is_well = |health: &Health| health.has_swept && health.oldest < least && health.dirty_days == 0;
+    let is_well = |health: &Health| {
+        health.has_swept && health.oldest < least && health.dirty_days == 0 && health.fold_age.is_zero()
+    };
     until("nothing that waits", async || is_well(&worker.health())).await;
     stop.send(()).unwrap();
 }

@@ -64,6 +64,9 @@ pub struct Problem {
     /// Seconds after which the client should try again, if known.
     #[serde(skip)]
     retry_after: Option<u64>,
+    /// True if the service only has too much to do.
+    #[serde(skip)]
+    is_busy: bool,
 }
 
 impl Problem {
@@ -77,7 +80,13 @@ impl Problem {
             errors: Vec::new(),
             error_count: None,
             retry_after: None,
+            is_busy: false,
         }
+    }
+
+    /// Builds the answer of a service that has too much to do.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self { is_busy: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     /// Sets the seconds after which the client should try again.
@@ -101,6 +110,11 @@ impl Problem {
     /// Returns the status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Returns whether the service only has too much to do, so that the request failed for no fault.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
     /// Returns the number of bad rows, if it is about rows.
@@ -164,6 +178,7 @@ impl From<Error> for Problem {
             ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
             ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
+            ErrorKind::Busy => return Self::busy(told(&error)),
             ErrorKind::Unavailable | ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::Corrupt | ErrorKind::Incomplete => StatusCode::INTERNAL_SERVER_ERROR,

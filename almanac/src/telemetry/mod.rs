@@ -117,6 +117,7 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_LEASES, health.shards as f64),
         (catalogue::PROJECTOR_HEARTBEAT_AGE, health.heartbeat_age.unwrap_or(health.age).as_secs_f64()),
         (catalogue::PROJECTOR_CHECKPOINT_AGE, health.oldest_checkpoint.as_secs_f64()),
+        (catalogue::PROJECTOR_FOLD_AGE, health.fold_age.as_secs_f64()),
         (catalogue::PROJECTOR_FEED_AGE, health.feed_age.as_secs_f64()),
         (catalogue::PROJECTOR_SWEEP_AGE, health.sweep_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),

@@ -28,11 +28,12 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Counts an answered request by its status; an error is 500 or more, and 429 is a refusal for a limit.
-    pub(super) fn note(&self, status: u16) {
+    /// Counts an answered request by its status. Turned away is a request beyond a limit, or one that met a busy service; any
+    /// other status from 500 on is an error.
+    pub(super) fn note(&self, status: u16, is_busy: bool) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.errors.fetch_add(u64::from(status >= 500), Ordering::Relaxed);
-        self.turned_away.fetch_add(u64::from(status == TOO_MANY), Ordering::Relaxed);
+        self.errors.fetch_add(u64::from(status >= 500 && !is_busy), Ordering::Relaxed);
+        self.turned_away.fetch_add(u64::from(status == TOO_MANY || is_busy), Ordering::Relaxed);
     }
 }
 
@@ -102,6 +103,7 @@ fn write(health: Option<&Health>, counts: Counts) {
         dead_letters = health.map(|health| health.stopped),
         heartbeat_seconds = health.map(|health| seconds(health.heartbeat_age.unwrap_or(health.age))),
         checkpoint_seconds = health.map(|health| seconds(health.oldest_checkpoint)),
+        fold_seconds = health.map(|health| seconds(health.fold_age)),
         feed_seconds = health.map(|health| seconds(health.feed_age)),
         sweep_seconds = health.and_then(|health| health.sweep_age).map(seconds),
         requests = counts.requests,
@@ -206,14 +208,16 @@ mod tests {
             runtime.block_on(async {
                 let end = async {
                     tokio::time::sleep(EVERY / 2).await;
-                    (0..5).for_each(|at| traffic.note(if at == 0 { 500 } else { 200 }));
+                    (0..5).for_each(|at| traffic.note(if at == 0 { 500 } else { 200 }, false));
                     tokio::time::sleep(EVERY * 2).await;
-                    traffic.note(200);
+                    traffic.note(503, true);
+                    traffic.note(429, false);
                 };
                 reporter.run(EVERY, end).await;
             });
         });
-        let told = |line: &Value| (line["requests"].as_u64().unwrap(), line["errors"].as_u64().unwrap());
-        assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), [(5, 1), (0, 0), (1, 0)]);
+        let told =
+            |line: &Value| ["requests", "errors", "turned_away"].map(|name| line[name].as_u64().unwrap());
+        assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), [[5, 1, 0], [0, 0, 0], [2, 0, 2]]);
     }
 }

@@ -29,7 +29,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Demands, RequestContext, Requester};
+use web::{Demands, Problem, RequestContext, Requester};
 
 use super::report::Traffic;
 use crate::{harden::hardened, paths::PROBES};
@@ -151,6 +151,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     requester.request_id = Arc::clone(&text);
     let span = tracing::error_span!("request", request_id = &*text);
     let response = next.run(request).instrument(span).await;
+    let is_busy = response.extensions().get::<Problem>().is_some_and(Problem::is_busy);
     let took = began.elapsed();
     let (mut response, sent) = counted_response(hardened(response, &text), &requests.response_bytes);
     let status = response.status().as_u16();
@@ -160,7 +161,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
         responses.get_or_init(counter).increment(1);
     }
     if !route.is_probe {
-        requests.traffic.note(status);
+        requests.traffic.note(status, is_busy);
     }
     let about = response.extensions_mut().remove::<RequestContext>().unwrap_or_default();
     let done = Done { id: &text, method: &method, route, status, took, received: received.bytes(), sent };

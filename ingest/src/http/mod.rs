@@ -130,14 +130,8 @@ fn busy(busy: Busy) -> Problem {
             StatusCode::TOO_MANY_REQUESTS,
             "this workspace has too many requests under way; send fewer at one time",
         ),
-        Busy::Service => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests are under way; nothing was stored, try again",
-        ),
-        Busy::Stopping => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the service is stopping; nothing was stored, try again",
-        ),
+        Busy::Service => Problem::busy("too many requests are under way; nothing was stored, try again"),
+        Busy::Stopping => Problem::busy("the service is stopping; nothing was stored, try again"),
     }
 }
 

@@ -125,6 +125,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Stale => "stale",
         ErrorKind::Throttled => "throttled",
         ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Busy => "busy",
         ErrorKind::Denied => "denied",
         ErrorKind::Invalid => "invalid",
         ErrorKind::Corrupt => "corrupt",

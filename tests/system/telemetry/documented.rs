@@ -18,11 +18,11 @@ fn docs() -> PathBuf {
 fn documented() -> String {
     let mut text = String::new();
     for of in [Of::Every, Of::Ingest, Of::Projector, Of::Query, Of::Sqlite, Of::Dynamodb, Of::Linux] {
-        _ = write!(text, "\n## {}\n\n| metric | type | says |\n| --- | --- | --- |\n", of.title());
+        _ = write!(text, "\n## {}\n\n| metric | says |\n| --- | --- |\n", of.title());
         for metric in meter::ALL.iter().filter(|metric| metric.of == of) {
-            let Instrument { name, shape, labels, help, .. } = metric;
+            let Instrument { name, labels, help, .. } = metric;
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            _ = writeln!(text, "| `{name}{labels}` | {} | {help} |", shape.name());
+            _ = writeln!(text, "| `{name}{labels}` | {help} |");
         }
     }
     text
