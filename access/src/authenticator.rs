@@ -115,10 +115,10 @@ impl Access {
         }
     }
 
-    /// Adds a token that is not in the table and has all rights.
+    /// Adds the digest of a token that is not in the table and has all rights.
     #[must_use]
-    pub fn with_preset(self, token: Option<&Token>) -> Self {
-        Self { preset: token.map(|token| (token.digest(), Arc::new(Caller::preset(token.digest())))), ..self }
+    pub fn with_preset(self, token: Option<Digest>) -> Self {
+        Self { preset: token.map(|digest| (digest, Arc::new(Caller::preset(digest)))), ..self }
     }
 
     /// Trusts the bearers of an issuer.

@@ -50,5 +50,5 @@ pub use limits::{Limits, MAX_LISTED};
 pub use network::Network;
 pub use once::{MAX_DAYS_ONCE, Use, check_role};
 pub use session::{IDLE_SECONDS, MAX_SESSIONS, SESSION_SECONDS, Session, SessionRecord};
-pub use token::{Digest, PREFIX, TOKEN_BYTES, Token};
+pub use token::{Digest, PREFIX, TOKEN_BYTES, Token, parse_digest};
 pub use tokens::{Lifetime, MAX_DAYS, MAX_TOKENS, NewToken, TokenRecord, Tokens, USUAL_DAYS};

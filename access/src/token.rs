@@ -21,6 +21,20 @@ pub const TOKEN_BYTES: usize = PREFIX.len() + RANDOM + CHECK;
 /// SHA-256 of a token, which is stored: its letters are random, so the token cannot be guessed from it.
 pub type Digest = [u8; 32];
 
+/// Prefix of a digest as text.
+const DIGEST_PREFIX: &str = "sha256:";
+
+/// Parses a digest from `sha256:` and 64 hexadecimal digits, as of `printf %s TOKEN | sha256sum`.
+pub fn parse_digest(text: &str) -> Option<Digest> {
+    let digits = text.strip_prefix(DIGEST_PREFIX)?.as_bytes();
+    let value = |digit: &u8| char::from(*digit).to_digit(16);
+    let bytes = digits.chunks(2).map(|pair| match pair {
+        [high, low] => u8::try_from(value(high)? * 16 + value(low)?).ok(),
+        _ => None,
+    });
+    bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
+}
+
 /// A token. Its text is shown once, to the person that it is made for, and never stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
@@ -102,6 +116,15 @@ mod tests {
         let token = Token::parse(GOLDEN).unwrap();
         let hex: String = token.digest().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex.len(), 64);
+        assert_eq!(parse_digest(&format!("sha256:{hex}")), Some(token.digest()));
+        for wrong in [
+            hex.clone(),
+            format!("sha256:{}", &hex[1..]),
+            format!("sha256:{hex}0"),
+            format!("sha256:{}g", &hex[1..]),
+        ] {
+            assert_eq!(parse_digest(&wrong), None, "{wrong}");
+        }
         assert_eq!(format!("{token:?}"), "Token(..)");
     }
 

@@ -148,7 +148,8 @@ impl House {
         let (catalog, tokens) = (Catalog::new(Arc::clone(&table)), Tokens::new(Arc::clone(&table)));
         let (reader, hidden) = runtime.block_on(furnished(&catalog, &tokens, now)).unwrap();
         let access = Access::new(Arc::clone(&table), clock.clone());
-        let access = access.with_preset(Token::parse(TOKEN).as_ref()).with_oidc(Some(issuer()));
+        let access =
+            access.with_preset(Token::parse(TOKEN).map(|token| token.digest())).with_oidc(Some(issuer()));
         let options = Options { access: Some(Arc::new(access)), mlflow: true, ..Options::new(clock) };
         let router = {
             let _entered = runtime.enter();

@@ -2,6 +2,8 @@
 
 use std::{os::unix::fs::PermissionsExt, thread::sleep, time::Duration};
 
+use ::access::Token;
+
 use crate::support::{Answer, Place, Running, Service, almanac, run, run_ok};
 
 fn get(service: &Service, path: &str, token: Option<&str>) -> Answer {
@@ -58,6 +60,11 @@ fn preset_token_works_beside_created_ones() {
     assert_eq!(get(&service, "/v1/workspaces", None).status, 401);
     assert_eq!(get(&service, "/v1/workspaces", Some(&preset)).status, 200);
     assert_eq!(get(&service, "/healthz", None).status, 200);
+    let digest: String =
+        Token::parse(&preset).unwrap().digest().iter().map(|byte| format!("{byte:02x}")).collect();
+    let by_digest = Running::start(&place, &[], &[("ALMANAC_ADMIN_TOKEN", &format!("sha256:{digest}"))]);
+    assert_eq!(get(&by_digest, "/v1/workspaces", Some(&preset)).status, 200);
+    assert_eq!(get(&by_digest, "/v1/workspaces", Some(&format!("sha256:{digest}"))).status, 401);
     let send = |method: &str, path: &str, body: &str| {
         let bearer = format!("Bearer {preset}");
         let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];

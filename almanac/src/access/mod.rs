@@ -7,8 +7,9 @@ mod tests;
 use std::{fs, net::IpAddr, path::PathBuf, sync::Arc};
 
 use ::access::{
-    Access, Token, Tokens,
+    Access, Digest, Token, Tokens,
     oidc::{Oidc, OidcSettings},
+    parse_digest,
 };
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -35,7 +36,7 @@ pub(crate) struct Asking {
     /// Ask nobody who they are, whatever the address and whether there are tokens or not.
     #[arg(long)]
     insecure: bool,
-    /// A file with a token that may do everything; ALMANAC_ADMIN_TOKEN can hold the token itself.
+    /// A file with a token that may do everything, or `sha256:` and its SHA-256; ALMANAC_ADMIN_TOKEN can hold the same.
     #[arg(long, value_name = "FILE", env = "ALMANAC_ADMIN_TOKEN_FILE")]
     admin_token_file: Option<PathBuf>,
 }
@@ -60,7 +61,7 @@ impl Asking {
         let access = Access::new(Arc::clone(table), Clock::system());
         let access = if writes { access } else { access.reading_only() };
         if preset.is_some() || oidc.is_some() || Tokens::new(Arc::clone(table)).are_asked_for().await? {
-            let access = access.with_preset(preset.as_ref()).with_oidc(oidc.map(issuer).transpose()?);
+            let access = access.with_preset(preset).with_oidc(oidc.map(issuer).transpose()?);
             return Ok(Some(Arc::new(access)));
         }
         if !listen.is_loopback() {
@@ -72,8 +73,8 @@ impl Asking {
         Ok(Some(Arc::new(access.open_at_first())))
     }
 
-    /// The token that the process is started with.
-    fn preset(&self) -> anyhow::Result<Option<Token>> {
+    /// The digest of the token that the process is started with, given as the token or as its digest.
+    fn preset(&self) -> anyhow::Result<Option<Digest>> {
         let given = std::env::var(ADMIN_TOKEN).ok().filter(|text| !text.is_empty());
         let file = self.admin_token_file.as_ref().filter(|path| !path.as_os_str().is_empty());
         let (text, place) = match (given, file) {
@@ -90,7 +91,9 @@ impl Asking {
         };
         // The text is not repeated, since it may be a secret all the same.
         let wrong = || Error::invalid(format!("{place} holds no token; `almanac token generate` prints one"));
-        Ok(Some(Token::parse(text.trim()).ok_or_else(wrong)?))
+        let text = text.trim();
+        let digest = Token::parse(text).map(|token| token.digest()).or_else(|| parse_digest(text));
+        Ok(Some(digest.ok_or_else(wrong)?))
     }
 }
 

@@ -123,7 +123,7 @@ impl House {
         let task = Task::Binary { positive_label: "yes".into() };
         catalog.ensure_model(workspace.id(), "risk", &task, clock.now()).await.unwrap();
         let token = Token::new();
-        let access = Access::new(Arc::clone(&table), clock.clone()).with_preset(Some(&token));
+        let access = Access::new(Arc::clone(&table), clock.clone()).with_preset(Some(token.digest()));
         let options = Options { access: Some(Arc::new(access)), ..Options::new(clock) };
         let services = Services::new(Store::over(table), &options);
         services.end_waiting();

@@ -108,7 +108,8 @@ impl House {
         let options = Options { roles: roles.to_vec(), ..Options::new(self.clock.clock()) };
         let services = Services::new(Store::over(Arc::clone(&self.table)), &options);
         let routes = services.routes(&options, self.stop.subscribe());
-        let access = Access::new(Arc::clone(&self.table), self.clock.clock()).with_preset(Some(&self.preset));
+        let access =
+            Access::new(Arc::clone(&self.table), self.clock.clock()).with_preset(Some(self.preset.digest()));
         (guard(routes, Arc::new(access)).into_router(), services)
     }
 

@@ -70,7 +70,7 @@ impl House {
         services.end_waiting();
         let routes = services.routes(&options, stop.subscribe());
         let demands = routes.demands().clone();
-        let access = Access::new(Arc::clone(table), clock.clock()).with_preset(preset);
+        let access = Access::new(Arc::clone(table), clock.clock()).with_preset(preset.map(Token::digest));
         (guard(routes, Arc::new(access)).into_router(), demands)
     }
 
