@@ -18,9 +18,9 @@ use crate::{
 const GIGABYTE: f64 = 1e9;
 /// Bytes that DynamoDB adds to each item that it bills as stored.
 const ITEM_OVERHEAD: usize = 100;
-/// List price in us-east-1 of storage (0.25) and of point-in-time recovery (0.20), without tax, as of November 2025
-/// (aws.amazon.com/dynamodb/pricing/on-demand).
-const GIGABYTE_MONTH: f64 = 0.45;
+/// List prices of a gigabyte in a month by region, without tax, as of November 2025 (aws.amazon.com/dynamodb/pricing/on-demand):
+/// storage (0.25, 0.283) and point-in-time recovery (0.20, 0.226). The first is that of unknown regions.
+const GIGABYTE_MONTH: [(&str, f64); 2] = [("us-east-1", 0.45), ("eu-west-1", 0.509)];
 
 #[derive(Debug, Args)]
 #[command(after_help = "  almanac admin cost -w flights/nyc
@@ -30,9 +30,9 @@ pub(crate) struct CostArgs {
     /// The workspace whose items are counted.
     #[arg(long, short)]
     workspace: String,
-    /// US dollars for a gigabyte in a month; storage and point-in-time recovery in us-east-1 unless said otherwise.
-    #[arg(long, value_name = "USD", default_value_t = GIGABYTE_MONTH, value_parser = price)]
-    gigabyte_month: f64,
+    /// US dollars for a gigabyte in a month [default: 0.45, as in us-east-1; with `--region eu-west-1` 0.509].
+    #[arg(long, value_name = "USD", value_parser = price)]
+    gigabyte_month: Option<f64>,
     /// The form of the answer.
     #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
     format: ShowFormat,
@@ -40,7 +40,13 @@ pub(crate) struct CostArgs {
 
 fn price(text: &str) -> Result<f64, String> {
     let usd = text.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
-    usd.ok_or_else(|| format!("`{text}` is not a price in US dollars such as {GIGABYTE_MONTH}"))
+    usd.ok_or_else(|| format!("`{text}` is not a price in US dollars such as {}", of_region(None)))
+}
+
+/// List price of a gigabyte in a month.
+fn of_region(region: Option<&str>) -> f64 {
+    let known = GIGABYTE_MONTH.iter().find(|(name, _)| Some(*name) == region);
+    known.unwrap_or(&GIGABYTE_MONTH[0]).1
 }
 
 /// Items of one sort.
@@ -82,13 +88,14 @@ pub(crate) async fn command(config: &Config, args: &CostArgs) -> anyhow::Result<
             None => break,
         }
     }
-    show(&kept, all, args);
+    let gigabyte_month = args.gigabyte_month.unwrap_or_else(|| of_region(config.region.value.as_deref()));
+    show(&kept, all, args.format, gigabyte_month);
     Ok(())
 }
 
-fn show(kept: &BTreeMap<String, Kept>, all: Kept, args: &CostArgs) {
-    let price = |one: &Kept| one.bytes as f64 / GIGABYTE * args.gigabyte_month;
-    match args.format {
+fn show(kept: &BTreeMap<String, Kept>, all: Kept, format: ShowFormat, gigabyte_month: f64) {
+    let price = |one: &Kept| one.bytes as f64 / GIGABYTE * gigabyte_month;
+    match format {
         ShowFormat::Json => {
             let document = |name: &str, one: &Kept| json!({"what": name, "items": one.items, "bytes": one.bytes, "usd_a_month": price(one)});
             let lines: Vec<_> = kept.iter().map(|(name, one)| document(name, one)).collect();
@@ -102,9 +109,19 @@ fn show(kept: &BTreeMap<String, Kept>, all: Kept, args: &CostArgs) {
             }
             print(&lines);
             println!(
-                "\nBytes include the {ITEM_OVERHEAD} that DynamoDB adds to each item; a gigabyte is ${} a month.",
-                args.gigabyte_month
+                "\nBytes include the {ITEM_OVERHEAD} that DynamoDB adds to each item; a gigabyte is ${gigabyte_month} a month."
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_those_of_the_region() {
+        let prices = [None, Some("us-east-1"), Some("eu-west-1"), Some("ap-south-2")].map(of_region);
+        assert_eq!(prices, [0.45, 0.45, 0.509, 0.45]);
     }
 }

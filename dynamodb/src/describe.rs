@@ -46,6 +46,8 @@ pub struct TableDescription {
     pub time_to_live: Option<String>,
     /// True if it must be unlocked before it can be deleted.
     pub is_protected: bool,
+    /// True if it can be restored to any second of the last days; `None` if these credentials may not ask, or nobody asked.
+    pub is_recoverable: Option<bool>,
     /// Problems that prevent Almanac from using it, with instructions; empty if there are none.
     pub problems: Vec<String>,
 }
@@ -188,6 +190,7 @@ impl Found {
             }),
             time_to_live: ttl.and_then(|ttl| ttl.attribute_name),
             is_protected: table.deletion_protection_enabled().unwrap_or(false),
+            is_recoverable: None,
             arn: table.table_arn.unwrap_or_default(),
             problems,
         }

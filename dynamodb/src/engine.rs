@@ -93,6 +93,7 @@ impl Engine for DynamoDb {
 }
 
 fn lines(table: TableDescription) -> Lines {
+    let is_emulator = table.endpoint.is_some();
     let place = match table.endpoint {
         Some(endpoint) => format!("{endpoint} (region {})", table.region),
         None => table.region,
@@ -114,9 +115,13 @@ fn lines(table: TableDescription) -> Lines {
         ("items", format!("about {}, counted every six hours", table.items)),
         ("size", format!("about {} bytes", table.bytes)),
     ]);
-    if table.is_protected {
-        lines.push(("protected", "yes: it must be unlocked before it can be deleted".into()));
+    match table.is_protected {
+        true => lines.push(("protected", "yes: it must be unlocked before it can be deleted".into())),
+        false if is_emulator => {}
+        false => lines.push(("protected", "no".into())),
     }
+    let recovery = |is_on| if is_on { "to any second of the last 35 days" } else { "no" };
+    lines.extend(table.is_recoverable.map(|is_on| ("recovery", recovery(is_on).into())));
     lines.extend(table.problems.into_iter().map(|problem| ("problem", problem)));
     lines
 }

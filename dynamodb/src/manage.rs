@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    types::{AttributeValue, TableDescription as Described, TableStatus, TimeToLiveSpecification},
+    types::{
+        AttributeValue, PointInTimeRecoveryStatus, TableDescription as Described, TableStatus,
+        TimeToLiveSpecification,
+    },
 };
 use event::{Error, Result};
 use table::{Cursor, Index, Key, Page, Scan};
@@ -74,7 +77,20 @@ pub async fn create(config: &DynamoConfig) -> Result<TableDescription> {
 /// `NotFound` if there is no table; else an error with the reason.
 pub async fn describe(config: &DynamoConfig) -> Result<TableDescription> {
     let client = Client::new(config).await?;
-    Ok(look(&client).await?.description(&client))
+    let described = look(&client).await?.description(&client);
+    Ok(TableDescription { is_recoverable: is_recoverable(&client).await, ..described })
+}
+
+/// Returns whether point-in-time recovery is on; `None` if these credentials may not ask, or an emulator does not know.
+async fn is_recoverable(client: &Client) -> Option<bool> {
+    let request = client.db.describe_continuous_backups().table_name(&client.place.table);
+    let answer = retry::call(START_BUDGET, || {
+        let request = request.clone();
+        async move { request.send().await.map_err(|error| Fault::of(&error)) }
+    });
+    let backups = answer.await.ok()?.continuous_backups_description?;
+    let status = backups.point_in_time_recovery_description?.point_in_time_recovery_status?;
+    Some(status == PointInTimeRecoveryStatus::Enabled)
 }
 
 impl DynamoTable {

@@ -114,10 +114,12 @@ pub(super) fn problems(table: &TableDescription, ttl: Option<&TimeToLiveDescript
         let found = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(name));
         problems.extend(index_problem(found, along, table.attribute_definitions()));
     }
-    if stream_view(table) != Some(&StreamViewType::KeysOnly) {
+    // Global tables need both images; only the keys are read.
+    let views = [&StreamViewType::KeysOnly, &StreamViewType::NewAndOldImages];
+    if !stream_view(table).is_some_and(|view| views.contains(&view)) {
         let found = match stream_view(table) {
             Some(view) => {
-                let what = format!("its stream is {view} and not KEYS_ONLY");
+                let what = format!("its stream is {view}, and neither KEYS_ONLY nor NEW_AND_OLD_IMAGES");
                 format!("{what}; turn it off, then `almanac admin table create` makes the right one")
             }
             None => "it has no stream; `almanac admin table create` turns it on".to_owned(),
@@ -247,7 +249,11 @@ mod tests {
         let images =
             StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::NewImage);
         wrong.stream_specification = Some(images.build().unwrap());
-        assert!(only_problem(&wrong).starts_with("its stream is NEW_IMAGE and not KEYS_ONLY"));
+        assert!(only_problem(&wrong).starts_with("its stream is NEW_IMAGE, and neither KEYS_ONLY nor"));
+        let images = StreamSpecification::builder().stream_enabled(true);
+        let images = images.stream_view_type(StreamViewType::NewAndOldImages);
+        wrong.stream_specification = Some(images.build().unwrap());
+        assert_eq!(problems(&wrong, None), [""; 0]);
 
         let mut wrong = table();
         wrong.table_status = Some(TableStatus::Deleting);

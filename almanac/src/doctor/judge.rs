@@ -109,6 +109,26 @@ pub(super) fn table(shape: &Lines) -> (Vec<Finding>, bool) {
     (vec![Finding::ok("table", said.join(", "))], true)
 }
 
+/// Finding for the safety of the data from mistakes of people; `None` for a table that has no such settings.
+pub(super) fn safety(shape: &Lines) -> Option<Finding> {
+    let settings = [("protected", "deletion protection"), ("recovery", "point-in-time recovery")];
+    let known = |label: &str| shape.iter().find(|(found, _)| *found == label).map(|(_, value)| value != "no");
+    let known: Vec<_> = settings.iter().filter_map(|(label, name)| Some((*name, known(label)?))).collect();
+    let names = |is_on: bool| {
+        let names = known.iter().filter(|(_, found)| *found == is_on).map(|(name, _)| *name);
+        names.collect::<Vec<_>>().join(" and ")
+    };
+    Some(match (names(true), names(false)) {
+        (on, off) if on.is_empty() && off.is_empty() => return None,
+        (on, off) if off.is_empty() => Finding::ok("safety", format!("on: {on}")),
+        (_, off) => Finding::warning(
+            "safety",
+            format!("off: {off}"),
+            "turn it on, with `deletion_protection` and `point_in_time_recovery` of the Terraform module; else one mistake deletes the data",
+        ),
+    })
+}
+
 /// Finding for trial operations of services.
 pub(super) fn permissions(tries: &[(&str, Result<()>)]) -> Finding {
     let failed = tries.iter().filter_map(|(what, tried)| Some((what, told(tried.as_ref().err()?))));
@@ -367,6 +387,23 @@ mod tests {
         let found = no_table(&Error::unavailable("it cannot be written"));
         assert_eq!(seen(&found), (Level::Fault, "it cannot be written"));
         assert!(found.remedy.contains("the file and its folder"), "the data is sound: {found:?}");
+    }
+
+    #[test]
+    fn unprotected_table_needs_attention() {
+        let of = |lines: &[(&'static str, &str)]| {
+            let lines = lines.iter().map(|(label, value)| (*label, (*value).to_owned())).collect();
+            safety(&lines).map(|finding| (finding.level, finding.what))
+        };
+        assert_eq!(of(&[("engine", "SQLite")]), None);
+        let both = "on: deletion protection and point-in-time recovery";
+        let (yes, always) = (("protected", "yes: it is"), ("recovery", "to any second"));
+        assert_eq!(of(&[yes, always]), Some((Level::Ok, both.into())));
+        assert_eq!(of(&[yes]), Some((Level::Ok, "on: deletion protection".into())));
+        let off = "off: point-in-time recovery";
+        assert_eq!(of(&[yes, ("recovery", "no")]), Some((Level::Warning, off.into())));
+        let off = "off: deletion protection and point-in-time recovery";
+        assert_eq!(of(&[("protected", "no"), ("recovery", "no")]), Some((Level::Warning, off.into())));
     }
 
     #[test]

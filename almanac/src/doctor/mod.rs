@@ -132,6 +132,7 @@ async fn examine(config: Result<Config>) -> Vec<Finding> {
     if !is_usable {
         return findings;
     }
+    findings.extend(judge::safety(&shape));
     match open::existing(&config).await {
         Ok(table) => findings.extend(of_table(&table, file.is_some(), &shape).await),
         Err(error) => findings.push(judge::no_table(&error)),
