@@ -86,7 +86,7 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
     assert_eq!(
         one.why,
-        "it judges the predictions of 3 instants from 2026-06-01T01:00:00Z to 2026-06-03T01:00:00Z"
+        "it labels the predictions of 3 instants from 2026-06-01T01:00:00Z to 2026-06-03T01:00:00Z"
     );
     assert_eq!((&one.to_json()["applies_to"], &one.to_json()["judged"]), (&json!("all"), &json!(3)));
     assert_eq!(told(&scene, "k3", now).await[0].to_json()["applies_to"], "latest");

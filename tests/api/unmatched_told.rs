@@ -59,7 +59,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     let page =
         listed(&scene, UnmatchedParams { state: Some("decided"), ..UnmatchedParams::default() }, now).await;
     assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0, 0], 2));
-    let judged = "it judges the prediction of 2026-06-03T01:00:00Z";
+    let judged = "it labels the prediction of 2026-06-03T01:00:00Z";
     assert_eq!(page.outcomes[0].why, format!("{judged}, and is to be appended"));
     assert_eq!(resolved(&scene, "2026-06-05T10:03:00Z").await.waiting, 2);
     let page = listed(&scene, UnmatchedParams { key: Some("k2"), ..UnmatchedParams::default() }, now).await;

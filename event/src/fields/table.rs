@@ -135,7 +135,7 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
     text(
         JUDGES,
         Rule::AppliesTo,
-        "Of an outcome without a date: whether it judges the `latest` prediction of its key, as it does by default, or `all`.",
+        "Of an outcome without a date: whether it labels the `latest` prediction of its key, as it does by default, or `all`.",
     ),
 ];
 

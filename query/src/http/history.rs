@@ -60,7 +60,7 @@ fn operation() -> Operation {
 fn history_schema() -> RefOr<Schema> {
     let text = || schema::nullable(schema::string());
     let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
-    let says_predicted = "The instant of the prediction that it judges; null, when it judges all of the day.";
+    let says_predicted = "The instant of the prediction that it labels; null, when it labels all of the day.";
     let standing = schema::one_of(PastStanding::ALL.map(PastStanding::name));
     let standing = standing.description(Some(
         "How it stands today. One that `retracts_nothing` takes nothing back: no outcome of the same key and instants stands before it.",

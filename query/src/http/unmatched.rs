@@ -97,7 +97,7 @@ fn page_schema() -> RefOr<Schema> {
         "looked_at",
         schema::time().description(Some("When its prediction was first looked for among what there is.")),
     )
-    .property("expires_at", schema::time().description(Some("When it judges nothing, if none is found.")));
+    .property("expires_at", schema::time().description(Some("When it labels nothing, if none is found.")));
     let counts = schema::object(UnmatchedState::ALL.map(|state| (state.name(), schema::count().into())));
     let says_counts =
         "How many outcomes this page went through in each state, listed or not. Those of all pages add up.";

@@ -85,8 +85,8 @@ impl LabelledInstants {
     fn told(self) -> String {
         let Self { count, first, last } = self;
         match count {
-            1 => format!("it judges the prediction of {last}"),
-            _ => format!("it judges the predictions of {count} instants from {first} to {last}"),
+            1 => format!("it labels the prediction of {last}"),
+            _ => format!("it labels the predictions of {count} instants from {first} to {last}"),
         }
     }
 }
@@ -138,12 +138,12 @@ impl UnexplainedOutcome {
             }
             UnmatchedState::Appended => judged(),
             UnmatchedState::Expired => {
-                format!("no prediction of its key was found for {WAITS_DAYS} days; it judges none")
+                format!("no prediction of its key was found for {WAITS_DAYS} days; it labels none")
             }
             UnmatchedState::Refused => {
                 let (first, last) = self.days();
                 format!(
-                    "there are predictions of its key of more than {MAX_JUDGED} instants from {first} to {last}; it judges none, and is to be posted again with a later `predicted_since`"
+                    "there are predictions of its key of more than {MAX_JUDGED} instants from {first} to {last}; it labels none, and is to be posted again with a later `predicted_since`"
                 )
             }
         }
