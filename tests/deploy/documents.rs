@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs};
 
 use crate::{
-    code::{Module, Project, label, root},
+    code::{File, Module, Project, label, root},
     rules::{RETENTION, bodies, fargate_memory},
     values::{Value, attribute, evaluate},
 };
@@ -20,17 +20,11 @@ fn text(module: &Module, body: &hcl_edit::structure::Body, name: &str) -> String
 /// Rows of the table of inputs.
 fn inputs(module: &Module) -> Vec<String> {
     let row = |block: &hcl_edit::structure::Block| {
-        let type_ = block.body.get_attribute("type").unwrap().value.to_string();
-        let type_ = type_.split_once("({").map_or(type_.trim(), |(kind, _)| kind.trim()).to_owned();
         let default = match block.body.get_attribute("default") {
             Some(default) => format!("`{}`", default.value.to_string().trim()),
             None => "required".to_owned(),
         };
-        format!(
-            "| `{}` | {type_} | {default} | {} |",
-            label(block, 0),
-            text(module, &block.body, "description")
-        )
+        format!("| `{}` | {default} | {} |", label(block, 0), text(module, &block.body, "description"))
     };
     module.blocks("variable").map(|(_, block)| row(block)).collect()
 }
@@ -54,10 +48,17 @@ fn readme_lists_actual_inputs_and_outputs() {
     }
 }
 
-/// Names of alarms, after the name of the deployment.
+/// Names of all alarms, after the name of the deployment.
 fn alarms(module: &Module) -> BTreeSet<String> {
-    let blocks =
-        module.blocks("resource").filter(|(_, block)| label(block, 0) == "aws_cloudwatch_metric_alarm");
+    alarm_names(module, module.blocks("resource"))
+}
+
+/// Names of the alarms among these resources.
+fn alarm_names<'a>(
+    module: &Module,
+    resources: impl Iterator<Item = (&'a File, &'a hcl_edit::structure::Block)>,
+) -> BTreeSet<String> {
+    let blocks = resources.filter(|(_, block)| label(block, 0) == "aws_cloudwatch_metric_alarm");
     let name = |block: &hcl_edit::structure::Block| {
         let name = text(module, &block.body, "alarm_name");
         name.strip_prefix("${var.name}-")
@@ -82,6 +83,13 @@ fn operations_guide_describes_every_alarm_and_event() {
     };
     let told: BTreeSet<String> = alarms(module).union(&events).cloned().collect();
     assert_eq!(described, told);
+    let pages = section.lines().find_map(|line| line.strip_prefix("Pages are ")).unwrap_or_default();
+    let pages: BTreeSet<String> = pages.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let is_page = |(_, block): &(_, &hcl_edit::structure::Block)| {
+        let actions = block.body.get_attribute("alarm_actions").map(|actions| actions.value.to_string());
+        actions.is_some_and(|actions| actions.trim() == "local.page_topics")
+    };
+    assert_eq!(pages, alarm_names(module, module.blocks("resource").filter(is_page)));
     for part in section.split("\n### ").skip(1) {
         let name = part.lines().next().unwrap_or_default();
         let meaning = part.lines().nth(2).unwrap_or_default();
@@ -197,7 +205,7 @@ fn containers_get_settings_that_exist() {
     let services = read("terraform/modules/almanac/services.tf");
     let config = read("almanac/src/config/mod.rs");
     let variables: Vec<&str> = services.split('"').filter(|part| part.starts_with("ALMANAC_")).collect();
-    assert_eq!(variables.len(), 9, "{variables:?}");
+    assert_eq!(variables.len(), 10, "{variables:?}");
     let access = read("almanac/src/access/mod.rs");
     let listening = read("almanac/src/listening.rs");
     let inputs = read("terraform/modules/almanac/variables.tf");

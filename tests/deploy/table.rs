@@ -8,7 +8,7 @@ use tests::local;
 use crate::{
     code::{Module, Project},
     rules::bodies,
-    values::{Value, attribute},
+    values::{Value, attribute, outcomes},
 };
 
 /// Relevant properties of a table, in readable form.
@@ -36,6 +36,11 @@ fn described(module: &Module) -> Shape {
         let part = |name: String| format!("{name} {}", type_of(&name));
         format!("{}, {}", part(text(body, "hash_key")), part(text(body, "range_key")))
     };
+    // The usual outcome of a choice stands last.
+    let usual = |name: &str| {
+        let outcomes = table.body.get_attribute(name).map(|found| outcomes(module, &found.value));
+        outcomes.and_then(|mut outcomes| outcomes.pop()?.1.text()).unwrap_or_default()
+    };
     let is_on = |body: &hcl_edit::structure::Body, name: &str| {
         attribute(module, body, name) == Some(Value::Bool(true))
     };
@@ -52,7 +57,7 @@ fn described(module: &Module) -> Shape {
     Shape {
         key: key(&table.body),
         indexes: bodies(table, "global_secondary_index").into_iter().map(index).collect(),
-        stream: is_on(&table.body, "stream_enabled").then(|| text(&table.body, "stream_view_type")),
+        stream: is_on(&table.body, "stream_enabled").then(|| usual("stream_view_type")),
         time_to_live: ttl.iter().find(|body| is_on(body, "enabled")).map(|body| text(body, "attribute_name")),
     }
 }

@@ -8,7 +8,7 @@ terraform {
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = "~> 6.0"
+      version = ">= 6.25, < 7"
     }
   }
 }
@@ -156,5 +156,5 @@ module "almanac" {
   projector = { cpu = 256, memory = 1024, min = 1 }
   query     = { cpu = 256, memory = 1024, min = 1 }
 
-  alarm_topic_arns = [aws_sns_topic.alarms.arn]
+  page_topic_arns = [aws_sns_topic.alarms.arn]
 }

@@ -8,7 +8,7 @@ terraform {
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = "~> 6.0"
+      version = ">= 6.25, < 7"
     }
   }
 }
@@ -233,7 +233,8 @@ module "almanac" {
   use_kms_key = true
   kms_key_arn = aws_kms_key.table.arn
 
-  alarm_topic_arns = var.alarm_topic_arns
+  page_topic_arns   = var.page_topic_arns
+  ticket_topic_arns = var.ticket_topic_arns
 
   # What tasks call must be there before they start.
   depends_on = [aws_vpc_endpoint.service, aws_vpc_endpoint.streams, aws_vpc_endpoint.s3]

@@ -42,7 +42,12 @@ variable "allowed_cidr_blocks" {
   default     = []
 }
 
-variable "alarm_topic_arns" {
-  description = "SNS topics that get alarms and failures. Their policies let cloudwatch.amazonaws.com and events.amazonaws.com publish."
+variable "page_topic_arns" {
+  description = "SNS topics of alarms that wake somebody. Their policies let cloudwatch.amazonaws.com publish."
+  type        = list(string)
+}
+
+variable "ticket_topic_arns" {
+  description = "SNS topics of all other alarms and failures. Their policies let events.amazonaws.com publish as well."
   type        = list(string)
 }

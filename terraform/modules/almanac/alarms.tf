@@ -13,10 +13,15 @@ locals {
     { for part, dimensions in local.table_parts : "write_${part}" => { metric = "WriteThrottleEvents", dimensions = dimensions } },
   )
 
+  # Errors of services are from their logs: the load balancer does not tell a 503 of a busy service from a fault.
   http_error_metrics = {
-    of_services      = "HTTPCode_Target_5XX_Count"
-    of_load_balancer = "HTTPCode_ELB_5XX_Count"
+    of_services      = { namespace = local.metric_namespace, metric = "Errors", dimensions = {} }
+    of_load_balancer = { namespace = "AWS/ApplicationELB", metric = "HTTPCode_ELB_5XX_Count", dimensions = { LoadBalancer = aws_lb.this.arn_suffix } }
   }
+
+  # Alarms of what callers notice now go to pages, all others to tickets.
+  page_topics   = var.page_topic_arns
+  ticket_topics = var.ticket_topic_arns == null ? var.page_topic_arns : var.ticket_topic_arns
 
   operations = ["GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "GetRecords"]
 
@@ -27,13 +32,21 @@ locals {
     query     = [aws_cloudwatch_metric_alarm.http_errors.alarm_name, aws_cloudwatch_metric_alarm.query_latency.alarm_name]
   }
 
-  # The bounds of what moves as long as a projector can work, in seconds. A sweep comes every 15 minutes.
+  # The bounds of what moves as long as a projector can work, in seconds. A sweep comes every 15 minutes. Checkpoints are not
+  # among them: they wait for evaluations, which may take long.
   still_bounds = {
-    HeartbeatSeconds  = 60
-    FeedSeconds       = 120
-    CheckpointSeconds = 300
-    SweepSeconds      = 2700
+    HeartbeatSeconds = 60
+    FeedSeconds      = 120
+    FoldSeconds      = 300
+    SweepSeconds     = 2700
   }
+
+  # The age of what is not reported. One worker sweeps, so as long as any reports, an age of the sweep is missing for no good
+  # reason. Without a report nothing is known, as before the first deployment; projector-lag tells of a silence.
+  still_filled = merge(
+    { for metric in keys(local.still_bounds) : metric => "FILL(${lower(metric)}, 0)" },
+    { SweepSeconds = "IF(FILL(heartbeatseconds, -1) >= 0, FILL(sweepseconds, 86400), 0)" },
+  )
 
   # Services that may have more tasks than they have at least.
   scaled_services = { for name, service in local.services : name => service if service.max > service.min }
@@ -47,8 +60,8 @@ resource "aws_cloudwatch_metric_alarm" "table_throttles" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -83,8 +96,8 @@ resource "aws_cloudwatch_metric_alarm" "table_errors" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.page_topics
+  ok_actions          = local.page_topics
   tags                = var.tags
 
   metric_query {
@@ -118,8 +131,8 @@ resource "aws_cloudwatch_metric_alarm" "read_budget" {
   threshold           = var.read_budget_units_per_hour
   evaluation_periods  = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -153,8 +166,8 @@ resource "aws_cloudwatch_metric_alarm" "write_budget" {
   threshold           = var.write_budget_units_per_hour
   evaluation_periods  = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -194,8 +207,8 @@ resource "aws_cloudwatch_metric_alarm" "projector_lag" {
   period              = 120
   evaluation_periods  = 5
   treat_missing_data  = "breaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.page_topics
+  ok_actions          = local.page_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -230,8 +243,8 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   period              = 300
   evaluation_periods  = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -245,8 +258,8 @@ resource "aws_cloudwatch_metric_alarm" "http_errors" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.page_topics
+  ok_actions          = local.page_topics
   tags                = var.tags
 
   metric_query {
@@ -263,9 +276,9 @@ resource "aws_cloudwatch_metric_alarm" "http_errors" {
       id = metric_query.key
 
       metric {
-        namespace   = "AWS/ApplicationELB"
-        metric_name = metric_query.value
-        dimensions  = { LoadBalancer = aws_lb.this.arn_suffix }
+        namespace   = metric_query.value.namespace
+        metric_name = metric_query.value.metric
+        dimensions  = metric_query.value.dimensions
         stat        = "Sum"
         period      = 60
       }
@@ -286,8 +299,8 @@ resource "aws_cloudwatch_metric_alarm" "ingest_down" {
   period             = 60
   evaluation_periods = 3
   treat_missing_data = "breaching"
-  alarm_actions      = var.alarm_topic_arns
-  ok_actions         = var.alarm_topic_arns
+  alarm_actions      = local.page_topics
+  ok_actions         = local.page_topics
   tags               = var.tags
 }
 
@@ -304,26 +317,26 @@ resource "aws_cloudwatch_metric_alarm" "query_down" {
   period             = 60
   evaluation_periods = 3
   treat_missing_data = "breaching"
-  alarm_actions      = var.alarm_topic_arns
-  ok_actions         = var.alarm_topic_arns
+  alarm_actions      = local.page_topics
+  ok_actions         = local.page_topics
   tags               = var.tags
 }
 
-# The most of four ages, each as a part of its bound. A worker without the lease of the sweep tells no age of it, and one of them has it.
+# The most of four ages, each as a part of its bound.
 resource "aws_cloudwatch_metric_alarm" "projector_stands_still" {
   alarm_name          = "${var.name}-projector-stands-still"
-  alarm_description   = "What must move while a projector works does not: its heartbeat, its feed, its checkpoints or the sweep. See docs/operating.md#projector-stands-still."
+  alarm_description   = "What must move while a projector works does not: its heartbeat, its feed, its folds or the sweep. See docs/operating.md#projector-stands-still."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 1
   evaluation_periods  = 2
-  treat_missing_data  = "breaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.page_topics
+  ok_actions          = local.page_topics
   tags                = var.tags
 
   metric_query {
     id          = "still"
-    expression  = "MAX([${join(", ", [for metric, bound in local.still_bounds : "FILL(${lower(metric)}, 86400) / ${bound}"])}])"
+    expression  = "MAX([${join(", ", [for metric, bound in local.still_bounds : "${local.still_filled[metric]} / ${bound}"])}])"
     label       = "The longest, as a part of its bound"
     return_data = true
   }
@@ -357,8 +370,8 @@ resource "aws_cloudwatch_metric_alarm" "unevaluated" {
   period              = 3600
   evaluation_periods  = 2
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -375,8 +388,8 @@ resource "aws_cloudwatch_metric_alarm" "denied" {
   period              = 300
   evaluation_periods  = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.page_topics
+  ok_actions          = local.page_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -393,8 +406,8 @@ resource "aws_cloudwatch_metric_alarm" "error_lines" {
   period              = 300
   evaluation_periods  = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -412,8 +425,8 @@ resource "aws_cloudwatch_metric_alarm" "warn_lines" {
   evaluation_periods  = 6
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -421,7 +434,7 @@ resource "aws_cloudwatch_metric_alarm" "warn_lines" {
 
 resource "aws_cloudwatch_metric_alarm" "turned_away" {
   alarm_name          = "${var.name}-turned-away"
-  alarm_description   = "Requests are turned away with 429 or 503 for a limit. See docs/operating.md#turned-away."
+  alarm_description   = "Requests are turned away with 429 for a limit, or 503 by a busy service. See docs/operating.md#turned-away."
   comparison_operator = "GreaterThanThreshold"
   threshold           = 100
   namespace           = local.metric_namespace
@@ -430,8 +443,8 @@ resource "aws_cloudwatch_metric_alarm" "turned_away" {
   period              = 300
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   depends_on = [aws_cloudwatch_log_metric_filter.this]
@@ -446,8 +459,8 @@ resource "aws_cloudwatch_metric_alarm" "http_errors_repeated" {
   evaluation_periods  = 6
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -464,9 +477,9 @@ resource "aws_cloudwatch_metric_alarm" "http_errors_repeated" {
       id = metric_query.key
 
       metric {
-        namespace   = "AWS/ApplicationELB"
-        metric_name = metric_query.value
-        dimensions  = { LoadBalancer = aws_lb.this.arn_suffix }
+        namespace   = metric_query.value.namespace
+        metric_name = metric_query.value.metric
+        dimensions  = metric_query.value.dimensions
         stat        = "Sum"
         period      = 3600
       }
@@ -487,8 +500,8 @@ resource "aws_cloudwatch_metric_alarm" "ingest_latency" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 }
 
@@ -505,8 +518,8 @@ resource "aws_cloudwatch_metric_alarm" "query_latency" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 }
 
@@ -518,8 +531,8 @@ resource "aws_cloudwatch_metric_alarm" "memory" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -554,8 +567,8 @@ resource "aws_cloudwatch_metric_alarm" "tasks_at_maximum" {
   threshold           = 1
   evaluation_periods  = 6
   treat_missing_data  = "notBreaching"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 
   metric_query {
@@ -595,7 +608,7 @@ resource "aws_cloudwatch_metric_alarm" "certificate" {
   period              = 86400
   evaluation_periods  = 1
   treat_missing_data  = "ignore"
-  alarm_actions       = var.alarm_topic_arns
-  ok_actions          = var.alarm_topic_arns
+  alarm_actions       = local.ticket_topics
+  ok_actions          = local.ticket_topics
   tags                = var.tags
 }

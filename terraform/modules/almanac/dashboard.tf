@@ -39,7 +39,10 @@ locals {
     title = "Requests"
     series = concat(
       [for name, group in aws_lb_target_group.this : ["AWS/ApplicationELB", "RequestCount", "LoadBalancer", local.balancer, "TargetGroup", group.arn_suffix, { stat = "Sum", label = name }]],
-      [for metric in ["HTTPCode_Target_5XX_Count", "HTTPCode_ELB_5XX_Count"] : ["AWS/ApplicationELB", metric, "LoadBalancer", local.balancer, { stat = "Sum" }]],
+      [
+        ["AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count", "LoadBalancer", local.balancer, { stat = "Sum" }],
+        [local.metric_namespace, "Errors", { stat = "Sum" }],
+      ],
     )
   }
 

@@ -1,4 +1,4 @@
-# What ECS tells of itself, to the topics of the alarms: tasks that end or cannot start, and deployments that fail. An alarm
+# What ECS tells of itself, to the topics of tickets: tasks that end or cannot start, and deployments that fail. An alarm
 # needs metrics, and a task that ran out of memory leaves none.
 
 locals {
@@ -39,7 +39,7 @@ locals {
 
   # Topics by their place in the list, since an ARN may be known only when its topic is made.
   event_targets = merge([
-    for event in local.event_names : { for at in range(length(var.alarm_topic_arns)) : "${event}-${at}" => { event = event, topic = at } }
+    for event in local.event_names : { for at in range(length(local.ticket_topics)) : "${event}-${at}" => { event = event, topic = at } }
   ]...)
 }
 
@@ -57,7 +57,7 @@ resource "aws_cloudwatch_event_target" "this" {
 
   rule      = aws_cloudwatch_event_rule.this[each.value.event].name
   target_id = "topic-${each.value.topic}"
-  arn       = var.alarm_topic_arns[each.value.topic]
+  arn       = local.ticket_topics[each.value.topic]
 
   input_transformer {
     input_paths    = local.events[each.value.event].paths

@@ -395,10 +395,11 @@ data "aws_iam_policy_document" "assume" {
 resource "aws_iam_role" "service" {
   for_each = local.services
 
-  name_prefix        = "${var.name}-${each.key}-"
-  description        = "What Almanac ${each.key} may do"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
+  name_prefix          = "${var.name}-${each.key}-"
+  description          = "What Almanac ${each.key} may do"
+  assume_role_policy   = data.aws_iam_policy_document.assume.json
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
 }
 
 resource "aws_iam_role_policy" "service" {
@@ -425,10 +426,14 @@ data "aws_iam_policy_document" "execution" {
     resources = [for group in aws_cloudwatch_log_group.service : "${group.arn}:*"]
   }
 
-  statement {
-    sid       = "ReadSecrets"
-    actions   = ["secretsmanager:GetSecretValue"]
-    resources = concat([var.admin_token_secret_arn], local.secret_arns)
+  dynamic "statement" {
+    for_each = length(local.admin_secrets) + length(flatten(values(local.given_secrets))) == 0 ? [] : ["secrets"]
+
+    content {
+      sid       = "ReadSecrets"
+      actions   = ["secretsmanager:GetSecretValue"]
+      resources = concat(local.admin_secrets[*].valueFrom, local.secret_arns)
+    }
   }
 
   dynamic "statement" {
@@ -454,10 +459,11 @@ data "aws_iam_policy_document" "execution" {
 }
 
 resource "aws_iam_role" "execution" {
-  name_prefix        = "${var.name}-execution-"
-  description        = "What ECS may do to start tasks of Almanac"
-  assume_role_policy = data.aws_iam_policy_document.assume.json
-  tags               = var.tags
+  name_prefix          = "${var.name}-execution-"
+  description          = "What ECS may do to start tasks of Almanac"
+  assume_role_policy   = data.aws_iam_policy_document.assume.json
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
 }
 
 resource "aws_iam_role_policy" "execution" {

@@ -6,6 +6,17 @@ locals {
 
   jwt = var.load_balancer_jwt == null ? [] : [var.load_balancer_jwt]
 
+  # The role of each target group. Readers that wait for new events have one of their own, so that their waits are no latency.
+  target_groups = { ingest = "ingest", query = "query", follow = "query" }
+
+  # Requests that do not go to ingest by default. MLflow's clients read from ingest as well; a statement is a read that is posted.
+  forwards = {
+    mlflow = { priority = 80, to = "ingest", methods = [], paths = ["/mlflow/*"], parameters = [] }
+    follow = { priority = 90, to = "follow", methods = ["GET"], paths = [], parameters = ["wait"] }
+    query  = { priority = 100, to = "query", methods = ["GET", "HEAD"], paths = [], parameters = [] }
+    sql    = { priority = 110, to = "query", methods = ["POST"], paths = ["/v1/workspaces/*/sql"], parameters = [] }
+  }
+
   # One chain of times, in seconds, each longer than what it waits for. A connection that a task closes before the load
   # balancer does is a 502, so the task keeps it for longer. A task that is stopped gets no new requests (deregistration), then ends
   # those that it has (drain), then hands its leases over, and only then is killed.
@@ -178,7 +189,7 @@ resource "aws_lb" "this" {
 
 resource "aws_lb_target_group" "this" {
   # checkov:skip=CKV_AWS_378:TLS ends at the load balancer; behind it security groups let only that in
-  for_each = local.http_services
+  for_each = local.target_groups
 
   name                 = "${var.name}-${each.key}"
   vpc_id               = var.vpc_id
@@ -199,7 +210,7 @@ resource "aws_lb_target_group" "this" {
   }
 }
 
-# Writes go to ingest and reads to query; their paths are the same. A statement is a read that is posted.
+# Writes go to ingest and reads to query; their paths are the same.
 resource "aws_lb_listener" "https" {
   load_balancer_arn = aws_lb.this.arn
   port              = 443
@@ -252,9 +263,11 @@ resource "aws_lb_listener_rule" "probes" {
   }
 }
 
-resource "aws_lb_listener_rule" "query" {
+resource "aws_lb_listener_rule" "forward" {
+  for_each = local.forwards
+
   listener_arn = aws_lb_listener.https.arn
-  priority     = 100
+  priority     = each.value.priority
   tags         = var.tags
 
   dynamic "action" {
@@ -274,50 +287,44 @@ resource "aws_lb_listener_rule" "query" {
   action {
     type             = "forward"
     order            = 2
-    target_group_arn = aws_lb_target_group.this["query"].arn
+    target_group_arn = aws_lb_target_group.this[each.value.to].arn
   }
 
-  condition {
-    http_request_method {
-      values = ["GET", "HEAD"]
+  dynamic "condition" {
+    for_each = length(each.value.methods) == 0 ? [] : [each.value.methods]
+
+    content {
+      http_request_method {
+        values = condition.value
+      }
+    }
+  }
+
+  dynamic "condition" {
+    for_each = length(each.value.paths) == 0 ? [] : [each.value.paths]
+
+    content {
+      path_pattern {
+        values = condition.value
+      }
+    }
+  }
+
+  dynamic "condition" {
+    for_each = each.value.parameters
+
+    content {
+      query_string {
+        key   = condition.value
+        value = "*"
+      }
     }
   }
 }
 
-resource "aws_lb_listener_rule" "sql" {
-  listener_arn = aws_lb_listener.https.arn
-  priority     = 110
-  tags         = var.tags
+resource "aws_wafv2_web_acl_association" "this" {
+  count = var.web_acl == null ? 0 : 1
 
-  dynamic "action" {
-    for_each = local.jwt
-
-    content {
-      type  = "jwt-validation"
-      order = 1
-
-      jwt_validation {
-        issuer        = action.value.issuer
-        jwks_endpoint = action.value.jwks_url
-      }
-    }
-  }
-
-  action {
-    type             = "forward"
-    order            = 2
-    target_group_arn = aws_lb_target_group.this["query"].arn
-  }
-
-  condition {
-    http_request_method {
-      values = ["POST"]
-    }
-  }
-
-  condition {
-    path_pattern {
-      values = ["/v1/workspaces/*/sql"]
-    }
-  }
+  resource_arn = aws_lb.this.arn
+  web_acl_arn  = var.web_acl.arn
 }

@@ -12,6 +12,10 @@ locals {
   # The settings of the issuer, as variables of the environment.
   oidc_environment = [for name, value in var.oidc : { name = "ALMANAC_OIDC_${upper(name)}", value = value }]
 
+  # The token of the administrator: its SHA-256, which is no secret, or a secret.
+  admin_environment = var.admin_token_sha256 == null ? [] : [{ name = "ALMANAC_ADMIN_TOKEN", value = "sha256:${var.admin_token_sha256}" }]
+  admin_secrets     = var.admin_token_sha256 != null ? [] : [{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }]
+
   # Before the services is the load balancer.
   trusted_proxies = var.trusted_proxies == null ? data.aws_subnet.load_balancer[*].cidr_block : var.trusted_proxies
 
@@ -107,10 +111,10 @@ resource "aws_ecs_task_definition" "service" {
       { name = "ALMANAC_BODY_SECONDS", value = tostring(local.times.body) },
       { name = "ALMANAC_KEEP_ALIVE_SECONDS", value = tostring(local.times.keep_alive) },
       { name = "ALMANAC_DRAIN_SECONDS", value = tostring(local.times.drain) },
-    ], local.oidc_environment, each.key == "projector" ? local.streams_environment : [], local.given_environment[each.key])
+    ], local.admin_environment, local.oidc_environment, each.key == "projector" ? local.streams_environment : [], local.given_environment[each.key])
 
     # Services that others reach do not start without a token to know their callers by.
-    secrets = concat([{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }], local.given_secrets[each.key])
+    secrets = concat(local.admin_secrets, local.given_secrets[each.key])
 
     portMappings = [{ containerPort = local.port, protocol = "tcp" }]
 
@@ -175,7 +179,7 @@ resource "aws_ecs_service" "service" {
   }
 
   dynamic "load_balancer" {
-    for_each = contains(keys(local.http_services), each.key) ? [each.key] : []
+    for_each = [for group, role in local.target_groups : group if role == each.key]
 
     content {
       target_group_arn = aws_lb_target_group.this[load_balancer.value].arn
@@ -198,7 +202,7 @@ resource "aws_ecs_service" "service" {
   }
 
   # A target group must have a listener before a service can use it, and a task needs its rights.
-  depends_on = [aws_lb_listener.https, aws_lb_listener_rule.query, aws_lb_listener_rule.sql, aws_iam_role_policy.service, aws_iam_role_policy.key, aws_iam_role_policy.execution]
+  depends_on = [aws_lb_listener.https, aws_lb_listener_rule.forward, aws_iam_role_policy.service, aws_iam_role_policy.key, aws_iam_role_policy.execution]
 
   lifecycle {
     # Autoscaling moves it.

@@ -12,12 +12,14 @@ resource "aws_dynamodb_table" "this" {
   hash_key     = "PK"
   range_key    = "SK"
 
+  table_class = var.infrequent_access ? "STANDARD_INFREQUENT_ACCESS" : "STANDARD"
+
   read_capacity  = try(var.provisioned.read_min, null)
   write_capacity = try(var.provisioned.write_min, null)
 
-  # Keys only: a change says which log grew, and the rest is read from the table.
+  # Keys are enough: a change says which log grew, and the rest is read from the table.
   stream_enabled   = true
-  stream_view_type = "KEYS_ONLY"
+  stream_view_type = var.stream_images ? "NEW_AND_OLD_IMAGES" : "KEYS_ONLY"
 
   deletion_protection_enabled = var.deletion_protection
 
@@ -61,6 +63,15 @@ resource "aws_dynamodb_table" "this" {
     read_capacity   = try(var.provisioned.index_read, null)
     write_capacity  = try(var.provisioned.index_write, null)
 
+    dynamic "warm_throughput" {
+      for_each = var.warm_throughput == null ? [] : [var.warm_throughput]
+
+      content {
+        read_units_per_second  = warm_throughput.value.read
+        write_units_per_second = warm_throughput.value.write
+      }
+    }
+
     dynamic "on_demand_throughput" {
       for_each = var.on_demand_limits == null ? [] : [var.on_demand_limits]
 
@@ -79,6 +90,15 @@ resource "aws_dynamodb_table" "this" {
     read_capacity   = try(var.provisioned.index_read, null)
     write_capacity  = try(var.provisioned.index_write, null)
 
+    dynamic "warm_throughput" {
+      for_each = var.warm_throughput == null ? [] : [var.warm_throughput]
+
+      content {
+        read_units_per_second  = warm_throughput.value.read
+        write_units_per_second = warm_throughput.value.write
+      }
+    }
+
     dynamic "on_demand_throughput" {
       for_each = var.on_demand_limits == null ? [] : [var.on_demand_limits]
 
@@ -96,6 +116,15 @@ resource "aws_dynamodb_table" "this" {
 
   point_in_time_recovery {
     enabled = var.point_in_time_recovery
+  }
+
+  dynamic "warm_throughput" {
+    for_each = var.warm_throughput == null ? [] : [var.warm_throughput]
+
+    content {
+      read_units_per_second  = warm_throughput.value.read
+      write_units_per_second = warm_throughput.value.write
+    }
   }
 
   dynamic "on_demand_throughput" {
@@ -184,4 +213,14 @@ resource "aws_appautoscaling_policy" "table_write" {
       predefined_metric_type = "DynamoDBWriteCapacityUtilization"
     }
   }
+}
+
+# A plan of AWS Backup, which is yours, takes the table.
+resource "aws_backup_selection" "table" {
+  count = var.backup == null ? 0 : 1
+
+  name         = "${var.name}-table"
+  plan_id      = var.backup.plan_id
+  iam_role_arn = var.backup.role_arn
+  resources    = [aws_dynamodb_table.this.arn]
 }

@@ -6,16 +6,17 @@ locals {
 
   # The field of the telemetry line, the roles that write it, and the unit. What is not known has no field, and so no metric.
   log_metrics = {
-    LagSeconds        = { field = "lag_seconds", roles = ["projector"], unit = "Seconds" }
-    LagSegments       = { field = "lag_segments", roles = ["projector"], unit = "Count" }
-    DeadLetters       = { field = "dead_letters", roles = ["projector"], unit = "Count" }
-    UnevaluatedDays   = { field = "unevaluated_days", roles = ["projector"], unit = "Count" }
-    HeartbeatSeconds  = { field = "heartbeat_seconds", roles = ["projector"], unit = "Seconds" }
-    CheckpointSeconds = { field = "checkpoint_seconds", roles = ["projector"], unit = "Seconds" }
-    FeedSeconds       = { field = "feed_seconds", roles = ["projector"], unit = "Seconds" }
-    SweepSeconds      = { field = "sweep_seconds", roles = ["projector"], unit = "Seconds" }
-    Denied            = { field = "denied", roles = ["ingest", "projector", "query"], unit = "Count" }
-    TurnedAway        = { field = "turned_away", roles = ["ingest", "query"], unit = "Count" }
+    LagSeconds       = { field = "lag_seconds", roles = ["projector"], unit = "Seconds" }
+    LagSegments      = { field = "lag_segments", roles = ["projector"], unit = "Count" }
+    DeadLetters      = { field = "dead_letters", roles = ["projector"], unit = "Count" }
+    UnevaluatedDays  = { field = "unevaluated_days", roles = ["projector"], unit = "Count" }
+    HeartbeatSeconds = { field = "heartbeat_seconds", roles = ["projector"], unit = "Seconds" }
+    FoldSeconds      = { field = "fold_seconds", roles = ["projector"], unit = "Seconds" }
+    FeedSeconds      = { field = "feed_seconds", roles = ["projector"], unit = "Seconds" }
+    SweepSeconds     = { field = "sweep_seconds", roles = ["projector"], unit = "Seconds" }
+    Denied           = { field = "denied", roles = ["ingest", "projector", "query"], unit = "Count" }
+    Errors           = { field = "errors", roles = ["ingest", "query"], unit = "Count" }
+    TurnedAway       = { field = "turned_away", roles = ["ingest", "query"], unit = "Count" }
   }
 
   log_levels = { WarnLines = "WARN", ErrorLines = "ERROR" }

@@ -116,12 +116,29 @@ variable "certificate_arn" {
 }
 
 variable "admin_token_secret_arn" {
-  description = "Secret with a token of `almanac token generate`, whose holder may do everything."
+  description = "Secret with a token of `almanac token generate`, whose holder may do everything; null with admin_token_sha256."
   type        = string
+  default     = null
 
   validation {
-    condition     = can(regex("^arn:[^:]+:secretsmanager:", var.admin_token_secret_arn))
+    condition     = var.admin_token_secret_arn == null || can(regex("^arn:[^:]+:secretsmanager:", var.admin_token_secret_arn))
     error_message = "This must be the ARN of a secret of Secrets Manager."
+  }
+
+  validation {
+    condition     = (var.admin_token_secret_arn == null) != (var.admin_token_sha256 == null)
+    error_message = "Set admin_token_secret_arn or admin_token_sha256."
+  }
+}
+
+variable "admin_token_sha256" {
+  description = "SHA-256 of that token in hexadecimal, in place of a secret: the token itself is nowhere in AWS."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.admin_token_sha256 == null || can(regex("^[0-9a-f]{64}$", var.admin_token_sha256))
+    error_message = "A SHA-256 has 64 hexadecimal digits in lower case: printf %s TOKEN | sha256sum."
   }
 }
 
@@ -232,6 +249,28 @@ variable "load_balancer_jwt" {
   validation {
     condition     = var.load_balancer_jwt == null || try(startswith(var.load_balancer_jwt.issuer, "https://") && startswith(var.load_balancer_jwt.jwks_url, "https://"), false)
     error_message = "Both addresses begin with https://."
+  }
+}
+
+variable "web_acl" {
+  description = "Web ACL of AWS WAF before the load balancer, as { arn = \"arn:aws:wafv2:...\" }; null for none."
+  type        = object({ arn = string })
+  default     = null
+
+  validation {
+    condition     = var.web_acl == null || try(can(regex("^arn:[^:]+:wafv2:[^:]+:[^:]+:regional/webacl/", var.web_acl.arn)), false)
+    error_message = "This must be the ARN of a regional web ACL."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "Permissions boundary of the IAM roles; null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null || can(regex("^arn:[^:]+:iam::[^:]*:policy/", var.permissions_boundary_arn))
+    error_message = "This must be the ARN of an IAM policy."
   }
 }
 
@@ -361,6 +400,46 @@ variable "on_demand_limits" {
   }
 }
 
+variable "warm_throughput" {
+  description = "Units a second of the table and of each index that DynamoDB is ready for at once, paid once; AWS never lowers them. Null for its own."
+  type = object({
+    read  = number
+    write = number
+  })
+  default = null
+
+  validation {
+    condition     = var.warm_throughput == null || try(var.warm_throughput.read >= 12000 && var.warm_throughput.write >= 4000, false)
+    error_message = "DynamoDB is ready for 12,000 read and 4,000 write units a second by itself."
+  }
+}
+
+variable "infrequent_access" {
+  description = "Whether the table has the class STANDARD_INFREQUENT_ACCESS: cheaper to store, dearer to read and write."
+  type        = bool
+  default     = false
+}
+
+variable "stream_images" {
+  description = "Whether changes in the stream hold NEW_AND_OLD_IMAGES, as global tables need; else the keys. A change makes another stream, and projectors sweep."
+  type        = bool
+  default     = false
+}
+
+variable "backup" {
+  description = "Plan of AWS Backup that takes the table, with a role for it: { plan_id, role_arn }; null for none."
+  type = object({
+    plan_id  = string
+    role_arn = string
+  })
+  default = null
+
+  validation {
+    condition     = var.backup == null || try(var.backup.plan_id != "" && can(regex("^arn:[^:]+:iam::[^:]*:role/", var.backup.role_arn)), false)
+    error_message = "A backup needs the id of a plan and the ARN of a role."
+  }
+}
+
 variable "use_kms_key" {
   description = "Whether kms_key_arn encrypts the table; must be known when Terraform plans."
   type        = bool
@@ -457,12 +536,23 @@ variable "log_retention_days" {
   }
 }
 
-variable "alarm_topic_arns" {
-  description = "SNS topics for alarms and failed tasks and deployments, which let cloudwatch.amazonaws.com and events.amazonaws.com publish; empty for none."
+variable "page_topic_arns" {
+  description = "SNS topics of alarms that wake somebody, which let cloudwatch.amazonaws.com publish; empty for none."
   type        = list(string)
 
   validation {
-    condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:", arn))])
+    condition     = alltrue([for arn in var.page_topic_arns : can(regex("^arn:[^:]+:sns:", arn))])
+    error_message = "These must be ARNs of SNS topics."
+  }
+}
+
+variable "ticket_topic_arns" {
+  description = "SNS topics of all other alarms and of failed tasks and deployments, which let events.amazonaws.com publish as well; null for the same as pages."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = alltrue([for arn in var.ticket_topic_arns == null ? [] : var.ticket_topic_arns : can(regex("^arn:[^:]+:sns:", arn))])
     error_message = "These must be ARNs of SNS topics."
   }
 }
@@ -501,9 +591,9 @@ variable "lag_alarm_seconds" {
 }
 
 variable "read_budget_units_per_hour" {
-  description = "Read units of table and indexes an hour before the alarm. The default is about ten times those of 10 million predictions a day."
+  description = "Read units of table and indexes an hour before the alarm. The default is over twice the 205,000 modelled for a million predictions a day."
   type        = number
-  default     = 100000
+  default     = 500000
 
   validation {
     condition     = var.read_budget_units_per_hour > 0

@@ -9,7 +9,8 @@ variables {
   image_tag              = "0.2.0"
   certificate_arn        = "arn:aws:acm:eu-west-1:123456789012:certificate/1"
   admin_token_secret_arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:almanac-admin-AbCdEf"
-  alarm_topic_arns       = ["arn:aws:sns:eu-west-1:123456789012:alarms"]
+  page_topic_arns        = ["arn:aws:sns:eu-west-1:123456789012:alarms"]
+  ticket_topic_arns      = ["arn:aws:sns:eu-west-1:123456789012:alarms"]
 }
 
 run "plan" {

@@ -13,7 +13,7 @@ variables {
   certificate_arn          = "arn:aws:acm:eu-west-1:123456789012:certificate/1"
   admin_token_secret_arn   = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:almanac-admin-AbCdEf"
   allowed_cidr_blocks      = ["10.0.0.0/8"]
-  alarm_topic_arns         = ["arn:aws:sns:eu-west-1:123456789012:alarms"]
+  page_topic_arns          = ["arn:aws:sns:eu-west-1:123456789012:pages"]
 }
 
 run "as_it_is_called_in_the_readme" {
@@ -25,7 +25,12 @@ run "as_it_is_called_in_the_readme" {
   }
 
   assert {
-    condition     = length(aws_iam_role_policy.key) == 0 && length(aws_vpc_endpoint.dynamodb) == 0 && length(aws_service_discovery_service.role) == 0
+    condition     = aws_dynamodb_table.this.table_class == "STANDARD" && aws_dynamodb_table.this.stream_view_type == "KEYS_ONLY" && length(aws_dynamodb_table.this.warm_throughput) == 0 && alltrue([for role in aws_iam_role.service : role.permissions_boundary == null])
+    error_message = "The table and the roles have nothing that was not asked for."
+  }
+
+  assert {
+    condition     = length(aws_backup_selection.table) == 0 && length(aws_wafv2_web_acl_association.this) == 0 && length(aws_vpc_endpoint.dynamodb) == 0 && length(aws_service_discovery_service.role) == 0
     error_message = "There is nothing that was not asked for."
   }
 
@@ -49,8 +54,64 @@ run "probes_are_not_there_for_the_world" {
   }
 
   assert {
-    condition     = alltrue([for rule in [aws_lb_listener_rule.query, aws_lb_listener_rule.sql] : aws_lb_listener_rule.probes.priority < rule.priority])
+    condition     = alltrue([for rule in aws_lb_listener_rule.forward : aws_lb_listener_rule.probes.priority < rule.priority])
     error_message = "The rule for probes comes first."
+  }
+}
+
+run "requests_find_their_role" {
+  command = plan
+
+  assert {
+    condition     = aws_lb_listener_rule.forward["mlflow"].priority < 100 && flatten(aws_lb_listener_rule.forward["mlflow"].condition[*].path_pattern[*].values[*]) == ["/mlflow/*"]
+    error_message = "MLflow's clients are served by ingest, before reads go to query."
+  }
+
+  assert {
+    condition     = aws_lb_listener_rule.forward["follow"].priority < aws_lb_listener_rule.forward["query"].priority && one(flatten(aws_lb_listener_rule.forward["follow"].condition[*].query_string)).key == "wait"
+    error_message = "Readers that wait are apart from other reads."
+  }
+
+  assert {
+    condition     = [for group, role in local.target_groups : group if role == "query"] == ["follow", "query"] && keys(aws_lb_target_group.this) == ["follow", "ingest", "query"]
+    error_message = "The tasks of query answer both kinds of readers."
+  }
+}
+
+run "a_token_by_its_digest" {
+  command = plan
+
+  variables {
+    admin_token_secret_arn = null
+    admin_token_sha256     = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+  }
+
+  assert {
+    condition     = alltrue([for definition in aws_ecs_task_definition.service : [for one in jsondecode(definition.container_definitions)[0].environment : one.value if one.name == "ALMANAC_ADMIN_TOKEN"] == ["sha256:${var.admin_token_sha256}"] && length(jsondecode(definition.container_definitions)[0].secrets) == 0])
+    error_message = "The token's SHA-256 stands in place of the secret."
+  }
+
+  assert {
+    condition     = !contains(data.aws_iam_policy_document.execution.statement[*].sid, "ReadSecrets")
+    error_message = "No secret may be read where there is none."
+  }
+}
+
+run "pages_and_tickets" {
+  command = plan
+
+  variables {
+    ticket_topic_arns = ["arn:aws:sns:eu-west-1:123456789012:tickets"]
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.ingest_down.alarm_actions == toset(var.page_topic_arns) && aws_cloudwatch_metric_alarm.read_budget.alarm_actions == toset(var.ticket_topic_arns)
+    error_message = "What callers notice pages, a budget does not."
+  }
+
+  assert {
+    condition     = toset([for target in aws_cloudwatch_event_target.this : target.arn]) == toset(var.ticket_topic_arns)
+    error_message = "What ECS mends by itself is a ticket."
   }
 }
 
@@ -244,7 +305,14 @@ run "everything_that_can_be_asked_for" {
     log_retention_days       = 3653
     access_logs_bucket       = "logs"
     container_insights       = "enhanced"
-    alarm_topic_arns         = []
+    page_topic_arns          = []
+    ticket_topic_arns        = []
+    web_acl                  = { arn = "arn:aws:wafv2:eu-west-1:123456789012:regional/webacl/x/1" }
+    permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"
+    warm_throughput          = { read = 20000, write = 8000 }
+    infrequent_access        = true
+    stream_images            = true
+    backup                   = { plan_id = "1", role_arn = "arn:aws:iam::123456789012:role/backup" }
   }
 
   assert {
@@ -265,6 +333,26 @@ run "everything_that_can_be_asked_for" {
   assert {
     condition     = length(aws_cloudwatch_event_target.this) == 0
     error_message = "Nobody is told when nobody is to be told."
+  }
+
+  assert {
+    condition     = aws_dynamodb_table.this.table_class == "STANDARD_INFREQUENT_ACCESS" && aws_dynamodb_table.this.stream_view_type == "NEW_AND_OLD_IMAGES"
+    error_message = "The class of the table and the images of its stream are as asked for."
+  }
+
+  assert {
+    condition     = one(aws_dynamodb_table.this.warm_throughput).write_units_per_second == 8000 && alltrue([for index in aws_dynamodb_table.this.global_secondary_index : one(index.warm_throughput).read_units_per_second == 20000])
+    error_message = "The table and its indexes are warm."
+  }
+
+  assert {
+    condition     = alltrue([for role in concat(values(aws_iam_role.service), [aws_iam_role.execution]) : role.permissions_boundary == var.permissions_boundary_arn])
+    error_message = "Every role has the boundary."
+  }
+
+  assert {
+    condition     = one(aws_backup_selection.table).plan_id == "1" && one(aws_wafv2_web_acl_association.this).web_acl_arn == var.web_acl.arn
+    error_message = "The table is backed up, and the load balancer has its web ACL."
   }
 }
 

@@ -13,7 +13,7 @@ variables {
   certificate_arn          = "arn:aws:acm:eu-west-1:123456789012:certificate/1"
   admin_token_secret_arn   = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:almanac-admin-AbCdEf"
   allowed_cidr_blocks      = ["10.0.0.0/8"]
-  alarm_topic_arns         = ["arn:aws:sns:eu-west-1:123456789012:alarms"]
+  page_topic_arns          = ["arn:aws:sns:eu-west-1:123456789012:pages"]
 }
 
 run "name_1" {
@@ -154,6 +154,37 @@ run "admin_token_secret_arn_1" {
   }
 
   expect_failures = [var.admin_token_secret_arn]
+}
+
+run "admin_token_secret_arn_2" {
+  command = plan
+
+  variables {
+    admin_token_secret_arn = null
+  }
+
+  expect_failures = [var.admin_token_secret_arn]
+}
+
+run "admin_token_secret_arn_3" {
+  command = plan
+
+  variables {
+    admin_token_sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+  }
+
+  expect_failures = [var.admin_token_secret_arn]
+}
+
+run "admin_token_sha256_1" {
+  command = plan
+
+  variables {
+    admin_token_secret_arn = null
+    admin_token_sha256     = "alm_x"
+  }
+
+  expect_failures = [var.admin_token_sha256]
 }
 
 run "oidc_1" {
@@ -297,6 +328,26 @@ run "load_balancer_jwt_1" {
   expect_failures = [var.load_balancer_jwt]
 }
 
+run "web_acl_1" {
+  command = plan
+
+  variables {
+    web_acl = { arn = "arn:aws:wafv2:us-east-1:123456789012:global/webacl/x/1" }
+  }
+
+  expect_failures = [var.web_acl]
+}
+
+run "permissions_boundary_arn_1" {
+  command = plan
+
+  variables {
+    permissions_boundary_arn = "boundary"
+  }
+
+  expect_failures = [var.permissions_boundary_arn]
+}
+
 run "request_seconds_1" {
   command = plan
 
@@ -417,6 +468,26 @@ run "on_demand_limits_1" {
   expect_failures = [var.on_demand_limits]
 }
 
+run "warm_throughput_1" {
+  command = plan
+
+  variables {
+    warm_throughput = { read = 100, write = 4000 }
+  }
+
+  expect_failures = [var.warm_throughput]
+}
+
+run "backup_1" {
+  command = plan
+
+  variables {
+    backup = { plan_id = "1", role_arn = "backup" }
+  }
+
+  expect_failures = [var.backup]
+}
+
 run "kms_key_arn_1" {
   command = plan
 
@@ -477,14 +548,24 @@ run "log_retention_days_1" {
   expect_failures = [var.log_retention_days]
 }
 
-run "alarm_topic_arns_1" {
+run "page_topic_arns_1" {
   command = plan
 
   variables {
-    alarm_topic_arns = ["mail@example.com"]
+    page_topic_arns = ["mail@example.com"]
   }
 
-  expect_failures = [var.alarm_topic_arns]
+  expect_failures = [var.page_topic_arns]
+}
+
+run "ticket_topic_arns_1" {
+  command = plan
+
+  variables {
+    ticket_topic_arns = ["mail@example.com"]
+  }
+
+  expect_failures = [var.ticket_topic_arns]
 }
 
 run "latency_alarm_seconds_1" {
