@@ -38,7 +38,7 @@ const INTRODUCTION: &str = "# What is in the table
 One stored item of each type of the catalog, printed by `tests/api/table_doc.rs` (`INSTA_UPDATE=always` writes this page
 again). Ids are replaced by others of the same length. Values stand as in DynamoDB; SQLite keeps the same text.
 
-`ver` counts changes by people; `v` is the version of the form. `GSI1PK` and `GSI1SK` place an item in the index `GSI1`.
+`ver` counts changes by people; `v`, the version of the form, is 1 where it is not shown. `GSI1PK` and `GSI1SK` place an item in the index `GSI1`.
 `log/src/key.rs` lists other items, of logs and projections.
 ";
 
@@ -114,6 +114,7 @@ async fn section(table: &Arc<dyn Table>, ids: &mut Ids, title: &str, key: Key) -
     let item: Item = table.get(&key).await.unwrap().unwrap_or_else(|| panic!("{title}: {key}"));
     let keys = [("PK", &key.pk), ("SK", &key.sk)].map(|(name, text)| (name.to_owned(), json!({ "S": text })));
     let attributes = item.attributes.iter().map(|(name, value)| (name.clone(), wire(value)));
+    let attributes = attributes.filter(|(name, value)| !(name == "v" && *value == json!({ "N": "1" })));
     let lines: Vec<String> = keys
         .into_iter()
         .chain(attributes)
