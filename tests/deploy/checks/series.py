@@ -16,8 +16,8 @@ COMPARISONS = {
     "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
     "LessThanThreshold": lambda value, threshold: value < threshold,
 }
-# Alarms that take a deployment back, by the services that have them.
-DEPLOYMENT = 4
+# Fewest alarms that take a deployment back.
+DEPLOYMENT = 5
 
 
 def minutes(usual, **changes):
