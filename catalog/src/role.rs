@@ -17,9 +17,6 @@ pub enum Role {
     Admin,
 }
 
-/// Name of [`Role::Admin`] in version 0.2. It stands in stored grants.
-const OWNER: &str = "owner";
-
 impl Role {
     /// All roles.
     pub const ALL: [Self; 5] = [Self::Reader, Self::Writer, Self::Reviewer, Self::Maintainer, Self::Admin];
@@ -50,7 +47,6 @@ impl Role {
     /// # Errors
     /// `Invalid`, naming the existing ones.
     pub fn parse(name: &str) -> Result<Self> {
-        let name = if name == OWNER { Self::Admin.name() } else { name };
         Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
             Error::invalid(format!("`{name}` is no role; there are {known}"))
@@ -70,10 +66,5 @@ mod tests {
             assert_eq!(role.rights() == Rights::all(), role == Role::Admin);
         }
         assert!(Role::parse("root").is_err());
-    }
-
-    #[test]
-    fn what_was_stored_as_owner_is_an_admin() {
-        assert_eq!(Role::parse("owner").unwrap(), Role::Admin);
     }
 }
