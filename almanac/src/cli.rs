@@ -4,7 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use ::access::Token;
 use anyhow::Context;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::{Shell, generate};
 use event::{Error, plain::on_one_line};
 use log::audit::by;
 use rustix::{fs::Mode, process::umask};
@@ -13,9 +14,7 @@ use crate::{
     access::{self, InitArgs, TokenCommand},
     author,
     compact::{self, CompactArgs},
-    completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags, Origin},
-    cost::{self, CostArgs},
     dead_letters::{self, DeadLettersCommand},
     demo::{self, DemoArgs},
     doctor::{self, DoctorArgs},
@@ -183,10 +182,23 @@ enum AdminCommand {
     Erase(EraseArgs),
     /// Raise the layout of the table, and write again what is in an older form, while services go on.
     Upgrade(UpgradeArgs),
-    /// Say what a load costs a month on DynamoDB, or what a workspace takes.
-    Cost(CostArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the script for a shell, made from the declared commands.
+fn complete(args: &CompletionsArgs, mut command: clap::Command) {
+    let mut script = Vec::new();
+    // The script is made in memory first: `generate` panics when its output accepts nothing, and `print!` here does not.
+    generate(args.shell, &mut command, "almanac", &mut script);
+    print!("{}", String::from_utf8_lossy(&script));
 }
 
 /// Runs the command line of this process.
@@ -293,7 +305,7 @@ async fn run(command: Command, config: Result<Config, Error>) -> anyhow::Result<
 async fn admin(command: AdminCommand, config: Result<Config, Error>) -> anyhow::Result<Exit> {
     match command {
         AdminCommand::Doctor(args) => return doctor::command(config, &args).await,
-        AdminCommand::Completions(args) => completions::command(&args, all()),
+        AdminCommand::Completions(args) => complete(&args, all()),
         AdminCommand::Table(command) => table::command(&config?, command).await?,
         AdminCommand::Export(args) => export::export(&config?, &args).await?,
         AdminCommand::Restore(args) => export::restore(&config?, &args).await?,
@@ -305,7 +317,6 @@ async fn admin(command: AdminCommand, config: Result<Config, Error>) -> anyhow::
         AdminCommand::Compact(args) => compact::command(&config?, &args).await?,
         AdminCommand::Erase(args) => return Ok(Exit::of_check(erase::command(&config?, args).await?)),
         AdminCommand::Upgrade(args) => upgrade::command(&config?, &args).await?,
-        AdminCommand::Cost(args) => cost::command(&config?, &args).await?,
     }
     Ok(Exit::Done)
 }

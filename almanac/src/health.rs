@@ -18,10 +18,16 @@ use tokio::{
 };
 use web::{RequiredPermission, Routes};
 
-use crate::{
-    paths::{LIVE, METRICS, READY},
-    telemetry::Exposition,
-};
+use crate::telemetry::Exposition;
+
+/// Path of the liveness check.
+pub(crate) const LIVE: &str = "/healthz";
+/// Path of the readiness check.
+pub(crate) const READY: &str = "/readyz";
+/// Path of the metrics.
+pub(crate) const METRICS: &str = "/metrics";
+/// Paths that machines poll.
+pub(crate) const PROBES: [&str; 3] = [LIVE, READY, METRICS];
 
 /// Maximum lag of a ready projector: the wait of the oldest day that is not folded.
 pub(crate) const READY_LAG: Duration = Duration::from_secs(60);

@@ -25,7 +25,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     config::Config,
-    paths::{LIVE, READY},
+    health::{LIVE, READY},
 };
 
 /// Maximum time of an answer: longer than the service itself waits for the store, shorter than container engines wait for a

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{CONFIG, Origin, Setting, oidc};
-use crate::in_toml;
 
 /// Keys of the file. Another key is an error.
 #[derive(Debug, Default, Deserialize)]
@@ -81,9 +80,9 @@ pub(super) fn read(
 }
 
 fn parse(path: &Path, text: &str) -> Result<Keys> {
-    let line = |at: usize| in_toml::line(text, at);
+    let line = |at: usize| line_of(text, at);
     let found: Text = toml::from_str(text).map_err(|error| {
-        let problem = in_toml::problem(path, text, &error);
+        let problem = toml_problem(path, text, &error);
         Error::invalid(problem.replace(": unknown field", ": unknown key"))
     })?;
     let setting = |value: Option<Spanned<String>>| {
@@ -128,4 +127,15 @@ fn plain(value: toml::Value) -> Option<String> {
         toml::Value::Array(all) => Some(all.into_iter().map(plain).collect::<Option<Vec<_>>>()?.join(",")),
         _ => None,
     }
+}
+
+/// Message of an error in TOML, with the name of the file and the line.
+pub(crate) fn toml_problem(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let place = error.span().map_or_else(String::new, |span| format!(", line {}", line_of(text, span.start)));
+    format!("{}{place}: {}", path.display(), error.message().replace('\n', " "))
+}
+
+/// Line of a byte in a text, counted from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }

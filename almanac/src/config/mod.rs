@@ -22,7 +22,7 @@ pub(crate) use self::{
 };
 use crate::telemetry::logs::LogFormat;
 
-mod file;
+pub(crate) mod file;
 mod oidc;
 mod place;
 mod show;

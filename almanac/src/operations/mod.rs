@@ -23,9 +23,8 @@ use self::{
 };
 use crate::{
     client::{Answer, Client},
-    config::Config,
+    config::{Config, file::toml_problem},
     exit::Exit,
-    in_toml,
     output::{ShowFormat, Shown, cell, columns, is_single, print_json, show, show_one},
 };
 
@@ -457,7 +456,7 @@ fn body_of(file: &str) -> anyhow::Result<Map<String, Value>> {
         let wrong = |error| Error::invalid(format!("{file}: it is no JSON: {error}"));
         return Ok(serde_json::from_str(&text).map_err(wrong)?);
     }
-    let wrong = |error| Error::invalid(in_toml::problem(Path::new(file), &text, &error));
+    let wrong = |error| Error::invalid(toml_problem(Path::new(file), &text, &error));
     let table = toml::from_str::<toml::Table>(&text).map_err(wrong)?;
     let fields = table.into_iter().map(|(name, value)| Ok((name.clone(), of_toml(&name, value)?)));
     Ok(fields.collect::<Result<_, String>>().map_err(|why| Error::invalid(format!("{file}: {why}")))?)

@@ -32,7 +32,7 @@ use tracing::Instrument;
 use web::{Demands, Problem, RequestContext, Requester};
 
 use super::report::Traffic;
-use crate::{harden::hardened, paths::PROBES};
+use crate::{harden::hardened, health::PROBES};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
