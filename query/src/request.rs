@@ -540,6 +540,17 @@ fn zero_division_of(word: &str) -> Result<Option<f64>> {
         .ok_or_else(|| Error::invalid(format!("zero-division: `{word}` is none of 0, 1, null")))
 }
 
+/// Returns the text of a parameter that is given.
+///
+/// # Errors
+/// `Invalid`, if it is empty.
+pub(crate) fn named(name: &str, text: Option<&str>) -> Result<Option<String>> {
+    match text {
+        Some("") => Err(Error::invalid(format!("{name} is empty; leave it out"))),
+        text => Ok(text.map(str::to_owned)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,30 +110,22 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
 /// Default number of days of a window before its last one.
 const DAYS_BEFORE: i64 = 6;
 
-/// Parses the window between two days, each optional: by default the week that ends with `to`, or with today.
+/// Returns the window between two days, each optional: by default the week that ends with `to`, or with today.
 ///
 /// # Errors
-/// Errors of [`days_between`].
-pub(crate) fn week_until(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Window> {
+/// `Invalid`, if the days are not in their order, or too many.
+pub(crate) fn week_until(from: Option<Day>, to: Option<Day>, now: Timestamp) -> Result<Window> {
     days_until(from, to, DAYS_BEFORE, now)
 }
 
-/// Parses the days from one to another: by default up to today, and from `before` days before the last one.
+/// Returns the days from one to another: by default up to today, and from `before` days before the last one.
 ///
 /// # Errors
-/// Errors of [`days_between`].
-pub(crate) fn days_until(
-    from: Option<&str>,
-    to: Option<&str>,
-    before: i64,
-    now: Timestamp,
-) -> Result<Window> {
-    let to: Day = match to {
-        Some(text) => text.parse().map_err(|error| Error::invalid(format!("to: {error}")))?,
-        None => now.day(),
-    };
-    let earlier = to.start().plus_seconds(-before * 24 * 60 * 60).day().to_string();
-    days_between(from.unwrap_or(&earlier), &to.to_string())
+/// As [`week_until`].
+pub(crate) fn days_until(from: Option<Day>, to: Option<Day>, before: i64, now: Timestamp) -> Result<Window> {
+    let to = to.unwrap_or_else(|| now.day());
+    let from = from.unwrap_or_else(|| to.start().plus_seconds(-before * 24 * 60 * 60).day());
+    Window::new(from, to)?.bounded()
 }
 
 /// Describes days in their order: the only one, or their number from the first to the last.

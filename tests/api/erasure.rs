@@ -341,7 +341,8 @@ async fn erased_key_is_refused_and_repeat_stores_nothing(scene: Scene) {
 async fn audit_audit_log_records_erasure_without_its_keys(scene: Scene) {
     filled(&scene).await;
     let done = erase(&scene, &[KEY]).await;
-    let words = AuditParams { from: Some("2026-06-01"), to: Some("2035-01-01"), ..AuditParams::default() };
+    let [from, to] = ["2026-06-01", "2035-01-01"].map(|day| day.parse().ok());
+    let words = AuditParams { from, to, ..AuditParams::default() };
     let request = AuditRequest::parse(&words, at("2035-01-01T00:00:00Z")).unwrap();
     let audit_log = AuditLog::Workspace(scene.id().clone());
     let told = async || csv(scene.query(at(NOW)).audit(&audit_log, &request).await.unwrap().0);

@@ -88,7 +88,7 @@ async fn live(scene: &Scene, environment: &str) -> Option<String> {
 /// Records of an action. They have the time of the engine.
 async fn audit_log(scene: &Scene, action: &str) -> Answer {
     let now = Clock::system().now();
-    let words = AuditParams { action: Some(action), ..AuditParams::default() };
+    let words = AuditParams { action: Some(action.into()), ..AuditParams::default() };
     let request = AuditRequest::parse(&words, now).unwrap();
     scene.query(now).audit(&AuditLog::Workspace(scene.id().clone()), &request).await.unwrap().0
 }

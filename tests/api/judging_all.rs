@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 use event::{Kind, Timestamp};
 use ingest::{Became, Rematching};
 use query::{
-    Dataset, HistoryParams, Params, Request, UnmatchedOutcome, UnmatchedParams, UnmatchedRequest,
-    UnmatchedState,
+    Dataset, HistoryParams, Params, PastOutcome,
+    PastStanding::{self, Counts, Retracted, Retracts},
+    Request, UnmatchedOutcome, UnmatchedParams, UnmatchedRequest, UnmatchedState,
+    UnmatchedState::{Appended, Refused},
 };
 use serde_json::{Value, json};
 use tests::{
@@ -51,9 +53,16 @@ async fn judged(scene: &Scene, label: &str) -> Vec<String> {
 
 /// Unmatched outcomes of a key in an answer.
 async fn told(scene: &Scene, key: &str, now: &str) -> Vec<UnmatchedOutcome> {
-    let words = UnmatchedParams { key: Some(key), ..UnmatchedParams::default() };
+    let words = UnmatchedParams { key: Some(key.into()), ..UnmatchedParams::default() };
     let request = UnmatchedRequest::parse(&words, at(now)).unwrap();
     scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap().outcomes
+}
+
+/// Outcomes of a key about June.
+async fn history(scene: &Scene, key: &str, now: &str) -> Vec<PastOutcome> {
+    let days = ["2026-06-01", "2026-06-30"].map(|day| day.parse().ok());
+    let params = HistoryParams { key: key.into(), from: days[0], to: days[1] };
+    scene.query(at(now)).outcome_history(scene.id(), &params).await.unwrap().outcomes
 }
 
 async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
@@ -88,11 +97,10 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
         one.why,
         "it labels the predictions of 3 instants from 2026-06-01T01:00:00Z to 2026-06-03T01:00:00Z"
     );
-    assert_eq!((&one.to_json()["applies_to"], &one.to_json()["judged"]), (&json!("all"), &json!(3)));
-    assert_eq!(told(&scene, "k3", now).await[0].to_json()["applies_to"], "latest");
-    let words = HistoryParams { key: "k1", from: Some("2026-06-01"), to: Some("2026-06-30") };
-    let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
-    assert_eq!(past.iter().map(|one| one.standing.name()).collect::<Vec<_>>(), ["counts", "counts"]);
+    assert_eq!((&json!(one)["applies_to"], &json!(one)["judged"]), (&json!("all"), &json!(3)));
+    assert_eq!(json!(told(&scene, "k3", now).await[0])["applies_to"], "latest");
+    let past = history(&scene, "k1", now).await;
+    assert_eq!(past.iter().map(|one| one.standing).collect::<Vec<_>>(), [PastStanding::Counts; 2]);
     // A later prediction is not judged, and one of the judgements can be retracted alone.
     scene.predict_many("2026-06-04", "v1", 1, "2026-06-06T00:00:00Z").await;
     let wrong = json!({
@@ -102,9 +110,10 @@ async fn outcome_judges_all_key_predictions_in_look_back(scene: Scene) {
     observe(&scene, vec![wrong], None, "2026-06-06T00:00:00Z").await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-06T10:00:00Z").await, counts(0, 0, 0));
     assert_eq!(judged(&scene, "1").await, expected);
-    let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
-    let standings: Vec<_> = past.iter().map(|one| format!("{} {}", one.day, one.standing.name())).collect();
-    assert_eq!(standings, ["2026-06-01 retracted", "2026-06-02 counts", "2026-06-01 retracts"]);
+    let past = history(&scene, "k1", now).await;
+    let standings: Vec<_> = past.iter().map(|one| (one.day.to_string(), one.standing)).collect();
+    let expected = [("2026-06-01", Retracted), ("2026-06-02", Counts), ("2026-06-01", Retracts)];
+    assert_eq!(standings, expected.map(|(day, standing)| (day.to_owned(), standing)));
     scene.assert_verified().await;
     let both = json!({
         "key": "k0", "observed_at": OBSERVED, "label": "1", "applies_to": "all", "predicted_on": "2026-06-01",
@@ -164,7 +173,7 @@ async fn judging_too_many_predictions_is_refused_with_reason(scene: Scene) {
     assert_eq!((judged(&scene, "more").await.len(), judged(&scene, "later").await.len()), (0, 5));
     let now = "2026-06-05T12:00:00Z";
     let told = told(&scene, "more", now).await;
-    assert_eq!(told.iter().map(|one| one.state.name()).collect::<Vec<_>>(), ["refused", "appended"]);
+    assert_eq!(told.iter().map(|one| one.state).collect::<Vec<_>>(), [Refused, Appended]);
     assert!(told[0].why.contains("more than 1000 instants from 2026-03-07 to 2026-06-05"), "{}", told[0].why);
     assert_eq!(resolved(&scene, "2026-06-05T13:00:00Z").await, counts(0, 0, 0), "that is final");
     let of = Rematching::parse(("more", Some(OBSERVED)), (None, None), at(now)).unwrap();
@@ -188,16 +197,13 @@ async fn outcome_judging_all_is_retracted_and_rematched(scene: Scene) {
     let all = scene.ingest(now).rematch_key(&scene.workspace, &of).await.unwrap();
     assert_eq!(all.into_iter().map(|one| one.became).collect::<Vec<_>>(), [Became::Again(instants)]);
     assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(1, 0, 0));
-    let words = HistoryParams { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
-    let (past, _) =
-        scene.query(at("2026-06-10T00:00:00Z")).outcome_history(scene.id(), &words).await.unwrap();
-    let standings = |name: &str| {
-        let of_name = past.iter().filter(|one| one.standing.name() == name);
-        of_name.map(|one| one.day.to_string()).collect::<Vec<_>>()
+    let past = history(&scene, "k0", "2026-06-10T00:00:00Z").await;
+    let days_of = |standing: PastStanding| {
+        past.iter().filter(|one| one.standing == standing).map(|one| one.day.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(standings("retracted"), days);
-    assert_eq!(standings("retracts"), days);
-    assert_eq!(standings("counts"), ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"]);
+    assert_eq!(days_of(Retracted), days);
+    assert_eq!(days_of(Retracts), days);
+    assert_eq!(days_of(Counts), ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"]);
     scene.assert_verified().await;
 }
 

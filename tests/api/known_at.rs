@@ -133,7 +133,8 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
 
 /// Checks that the audit log names the principal and the stated time.
 async fn assert_told(scene: &Scene) {
-    let words = AuditParams { from: Some(DAY), to: Some("2026-06-28"), ..AuditParams::default() };
+    let words =
+        AuditParams { from: DAY.parse().ok(), to: "2026-06-28".parse().ok(), ..AuditParams::default() };
     let request = AuditRequest::parse(&words, at(NOW)).unwrap();
     let audit_log = AuditLog::Workspace(scene.id().clone());
     let told = csv(scene.query(at(NOW)).audit(&audit_log, &request).await.unwrap().0);

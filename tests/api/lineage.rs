@@ -27,7 +27,9 @@ async fn from(source: &str, work: impl Future<Output = ()>) {
 }
 
 fn request(source: Option<&str>, release: Option<&str>) -> LineageRequest {
-    let words = LineageParams { source, release, from: Some("2026-06-01"), to: Some("2026-06-02") };
+    let [source, release] = [source, release].map(|text| text.map(str::to_owned));
+    let [from, to] = ["2026-06-01", "2026-06-02"].map(|day| day.parse().ok());
+    let words = LineageParams { source, release, from, to, format: None };
     LineageRequest::parse(&words, at(NOW)).unwrap()
 }
 

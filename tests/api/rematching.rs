@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use event::{Clock, Timestamp};
 use ingest::{Became, Ingest, Rematching, UnmatchedRow};
-use query::{HistoryParams, UnmatchedParams, UnmatchedRequest, UnmatchedState};
+use query::{HistoryParams, PastOutcome, UnmatchedParams, UnmatchedRequest, UnmatchedState};
+use serde_json::json;
 use table::Table;
 use tests::{crashing::Crashing, on_both_engines, scene::Scene, world::at};
 
@@ -37,9 +38,9 @@ async fn scene(scene: Scene) -> Scene {
 /// Places and states of the outcomes of `k0` that wait or waited, the last first.
 async fn rows(scene: &Scene) -> Vec<(UnmatchedRow, UnmatchedState)> {
     let words = UnmatchedParams {
-        key: Some("k0"),
-        from: Some("2026-06-01"),
-        to: Some("2026-06-30"),
+        key: Some("k0".into()),
+        from: "2026-06-01".parse().ok(),
+        to: "2026-06-30".parse().ok(),
         ..UnmatchedParams::default()
     };
     let request = UnmatchedRequest::parse(&words, at(NOW)).unwrap();
@@ -52,11 +53,13 @@ async fn rows(scene: &Scene) -> Vec<(UnmatchedRow, UnmatchedState)> {
 
 /// Past outcomes of `k0`, in the order of their arrival: the day, and the standing.
 async fn history(scene: &Scene) -> Vec<String> {
-    let words = HistoryParams { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
-    let (past, warnings) =
-        scene.query(at("2026-06-10T00:00:00Z")).outcome_history(scene.id(), &words).await.unwrap();
-    assert_eq!(warnings, [""; 0]);
-    past.iter().map(|one| format!("{} {}", one.day, one.standing.name())).collect()
+    let [from, to] = ["2026-06-01", "2026-06-30"].map(|day| day.parse().ok());
+    let params = HistoryParams { key: "k0".into(), from, to };
+    let query = scene.query(at("2026-06-10T00:00:00Z"));
+    let past = query.outcome_history(scene.id(), &params).await.unwrap();
+    assert_eq!(past.warnings, [""; 0]);
+    let standing = |one: &PastOutcome| json!(one.standing).as_str().unwrap().to_owned();
+    past.outcomes.iter().map(|one| format!("{} {}", one.day, standing(one))).collect()
 }
 
 const SETTLED_ANEW: [&str; 3] = ["2026-06-02 retracted", "2026-06-02 retracts", "2026-06-03 counts"];

@@ -3,7 +3,9 @@
 
 use event::{Kind, fields::RETRACTED};
 use log::key::AuditLog;
-use query::{AuditParams, AuditRequest, Dataset, HistoryParams, Params, Request, Sql, SqlParams};
+use query::{
+    AuditParams, AuditRequest, Dataset, HistoryParams, Params, PastStanding, Request, Sql, SqlParams,
+};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -147,18 +149,19 @@ async fn key_history_marks_retractions_that_change_nothing(scene: Scene) {
     never_sent["observed_at"] = format!("{DAY}T02:00:01Z").into();
     scene.append(Kind::Outcomes, json!([never_sent]), TAKEN_BACK).await.unwrap();
     scene.append(Kind::Outcomes, json!([outcome("k0", None)]), AGAIN).await.unwrap();
-    let words = HistoryParams { key: "k0", from: Some(DAY), to: Some(DAY) };
-    let (past, _) = scene.query(at(NOW)).outcome_history(scene.id(), &words).await.unwrap();
-    let standings: Vec<_> = past.iter().map(|one| one.standing.name()).collect();
-    assert_eq!(standings, ["retracted", "retracts_nothing", "retracts"]);
+    let words = HistoryParams { key: "k0".into(), from: DAY.parse().ok(), to: DAY.parse().ok() };
+    let past = scene.query(at(NOW)).outcome_history(scene.id(), &words).await.unwrap().outcomes;
+    let standings: Vec<_> = past.iter().map(|one| one.standing).collect();
+    assert_eq!(standings, [PastStanding::Retracted, PastStanding::RetractsNothing, PastStanding::Retracts]);
 }
 
 async fn the_audit_log_says_who_took_what_back(scene: Scene) {
     filled(&scene).await;
     let two = json!([outcome("k0", None), outcome("k7", Some("1")), outcome("k1", None)]);
     scene.append(Kind::Outcomes, two, TAKEN_BACK).await.unwrap();
-    let days = AuditParams { from: Some(DAY), to: Some("2026-06-10"), ..AuditParams::default() };
-    let asked = async |words: AuditParams<'_>| {
+    let days =
+        || AuditParams { from: DAY.parse().ok(), to: "2026-06-10".parse().ok(), ..AuditParams::default() };
+    let asked = async |words: AuditParams| {
         let request = AuditRequest::parse(&words, at(NOW)).unwrap();
         let (answer, next) =
             scene.query(at(NOW)).audit(&AuditLog::Workspace(scene.id().clone()), &request).await.unwrap();
@@ -170,23 +173,23 @@ async fn the_audit_log_says_who_took_what_back(scene: Scene) {
         let rows = lines.map(|row| format!("{} {}", row[action], row[name])).collect::<Vec<_>>();
         (rows, next, text)
     };
-    let (rows, _, text) = asked(AuditParams { action: Some("retract"), ..days }).await;
+    let (rows, _, text) = asked(AuditParams { action: Some("retract".into()), ..days() }).await;
     assert_eq!(rows, ["retract.outcomes k0", "retract.outcomes k1"]);
     assert!(text.contains("another customer") && text.contains("2026-06-01T02:00:00Z"), "{text}");
-    let (rows, ..) = asked(AuditParams { action: Some("retract.predictions"), ..days }).await;
+    let (rows, ..) = asked(AuditParams { action: Some("retract.predictions".into()), ..days() }).await;
     assert!(rows.is_empty(), "{rows:?}");
     // After the row of their batch, page by page.
-    let (mut rows, ..) = asked(days).await;
+    let (mut rows, ..) = asked(days()).await;
     assert!(
         rows.ends_with(&["append.outcomes ", "retract.outcomes k0", "retract.outcomes k1"].map(String::from)),
         "{rows:?}"
     );
     for order in ["oldest", "newest"] {
-        for limit in ["1", "2", "3"] {
+        for limit in 1..4 {
             let (mut paged, mut after) = (Vec::new(), None::<String>);
             loop {
-                let page =
-                    AuditParams { limit: Some(limit), after: after.as_deref(), order: Some(order), ..days };
+                let order = Some(order.to_owned());
+                let page = AuditParams { limit: Some(limit), after, order, ..days() };
                 let (rows, next, _) = asked(page).await;
                 paged.extend(rows);
                 let Some(next) = next else { break };
@@ -196,7 +199,8 @@ async fn the_audit_log_says_who_took_what_back(scene: Scene) {
         }
         rows.reverse();
     }
-    let (changed, ..) = asked(AuditParams { to: Some(DAY), order: Some("newest"), ..days }).await;
-    let (same, ..) = asked(AuditParams { to: Some(DAY), ..days }).await;
+    let (changed, ..) =
+        asked(AuditParams { to: DAY.parse().ok(), order: Some("newest".into()), ..days() }).await;
+    let (same, ..) = asked(AuditParams { to: DAY.parse().ok(), ..days() }).await;
     assert!(changed.iter().rev().eq(&same), "{changed:?} {same:?}");
 }

@@ -25,7 +25,7 @@ on_both_engines!(
 );
 
 /// Page of unmatched outcomes.
-async fn listed(scene: &Scene, words: UnmatchedParams<'_>, now: &str) -> UnmatchedPage {
+async fn listed(scene: &Scene, words: UnmatchedParams, now: &str) -> UnmatchedPage {
     let request = UnmatchedRequest::parse(&words, at(now)).unwrap();
     scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap()
 }
@@ -56,13 +56,18 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     dying.lost.store(1, Ordering::Relaxed);
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
     let now = "2026-06-05T10:02:00Z";
-    let page =
-        listed(&scene, UnmatchedParams { state: Some("decided"), ..UnmatchedParams::default() }, now).await;
+    let page = listed(
+        &scene,
+        UnmatchedParams { state: Some(UnmatchedState::Decided), ..UnmatchedParams::default() },
+        now,
+    )
+    .await;
     assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0, 0], 2));
     let judged = "it labels the prediction of 2026-06-03T01:00:00Z";
     assert_eq!(page.outcomes[0].why, format!("{judged}, and is to be appended"));
     assert_eq!(resolved(&scene, "2026-06-05T10:03:00Z").await.waiting, 2);
-    let page = listed(&scene, UnmatchedParams { key: Some("k2"), ..UnmatchedParams::default() }, now).await;
+    let page =
+        listed(&scene, UnmatchedParams { key: Some("k2".into()), ..UnmatchedParams::default() }, now).await;
     let [one] = &page.outcomes[..] else { panic!("{page:?}") };
     assert_eq!((by_state(&page), one.state, &*one.why), ([0, 0, 1, 0, 0], UnmatchedState::Appended, judged));
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
@@ -70,8 +75,12 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     // A waiting outcome names the days that were searched, and the end of its wait.
     let now = "2026-06-05T10:20:00Z";
     assert_eq!(resolved(&scene, now).await.waiting, 2);
-    let page =
-        listed(&scene, UnmatchedParams { state: Some("waiting"), ..UnmatchedParams::default() }, now).await;
+    let page = listed(
+        &scene,
+        UnmatchedParams { state: Some(UnmatchedState::Waiting), ..UnmatchedParams::default() },
+        now,
+    )
+    .await;
     assert_eq!(by_state(&page), [2, 0, 2, 0, 0]);
     let waits = |key: &str| page.outcomes.iter().find(|one| one.key == key).unwrap();
     let said = "no prediction of its key from 2026-03-07 to 2026-06-05 was found at 2026-06-05T10:03:00Z; it is looked for again when more has come";
@@ -81,7 +90,8 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     // An expired day may have had it.
     scene.world.catalog.set_retention(scene.id(), Some(10), at("2026-06-05T11:00:00Z")).await.unwrap();
     let page =
-        listed(&scene, UnmatchedParams { key: Some("never"), ..UnmatchedParams::default() }, now).await;
+        listed(&scene, UnmatchedParams { key: Some("never".into()), ..UnmatchedParams::default() }, now)
+            .await;
     let why = &page.outcomes[0].why;
     assert!(
         why.contains("from 2026-05-26 to 2026-06-05") && why.contains("the events of 2026-05-25 are gone"),
@@ -93,8 +103,8 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert_eq!(by_state(&page), [0, 0, 2, 2, 0]);
     assert!(page.outcomes[3].why.contains("was found for 90 days"), "{page:?}");
     // No outcomes came on other days.
-    let june =
-        UnmatchedParams { from: Some("2026-06-06"), to: Some("2026-06-30"), ..UnmatchedParams::default() };
+    let [from, to] = ["2026-06-06", "2026-06-30"].map(|day| day.parse().ok());
+    let june = UnmatchedParams { from, to, ..UnmatchedParams::default() };
     assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 5]);
 }
 
@@ -113,25 +123,25 @@ async fn pages_of_unmatched_outcomes_match_the_whole_list(scene: Scene) {
     let all = listed(&scene, UnmatchedParams::default(), now).await;
     assert_eq!((all.outcomes.len(), all.next, by_state(&all)), (28, None, [18, 0, 10, 0, 0]));
     assert!(all.outcomes.is_sorted_by_key(|one| one.place));
-    for (limit, state) in [(1, None), (3, Some("waiting")), (5, Some("appended")), (1000, None)] {
-        let text = limit.to_string();
-        let words = UnmatchedParams { limit: Some(&text), state, ..UnmatchedParams::default() };
-        let (mut rows, mut sums, mut after) = (Vec::new(), [0; 5], None::<String>);
+    let (waiting, appended) = (Some(UnmatchedState::Waiting), Some(UnmatchedState::Appended));
+    for (limit, state) in [(1, None), (3, waiting), (5, appended), (1000, None)] {
+        let (mut rows, mut sums, mut after) = (Vec::new(), [0; 5], None);
         loop {
-            let page = listed(&scene, UnmatchedParams { after: after.as_deref(), ..words }, now).await;
+            let words = UnmatchedParams { limit: Some(limit), state, after, ..UnmatchedParams::default() };
+            let page = listed(&scene, words, now).await;
             assert!(page.outcomes.len() <= limit);
             sums.iter_mut().zip(by_state(&page)).for_each(|(sum, more)| *sum += more);
             rows.extend(page.outcomes);
             match page.next {
-                Some(next) => after = Some(next.to_string()),
+                Some(next) => after = Some(next),
                 None => break,
             }
         }
         let mut wanted = all.outcomes.clone();
-        wanted.retain(|one| state.is_none_or(|state| one.state.name() == state));
+        wanted.retain(|one| state.is_none_or(|state| one.state == state));
         assert_eq!((rows, sums), (wanted, by_state(&all)), "{limit} {state:?}");
     }
-    let none = listed(&scene, UnmatchedParams { limit: Some("0"), ..UnmatchedParams::default() }, now).await;
+    let none = listed(&scene, UnmatchedParams { limit: Some(0), ..UnmatchedParams::default() }, now).await;
     assert_eq!((none.outcomes.len(), by_state(&none)), (0, by_state(&all)));
     // Unreadable segments are reported, and the other outcomes are listed.
     let day = "2026-06-08".parse().unwrap();

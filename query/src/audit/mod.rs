@@ -11,7 +11,6 @@ use event::{Id, Result};
 use log::{audit::chain, key::AuditLog};
 use tokio::time::Instant;
 
-pub(crate) use self::request::MAX_ROWS;
 pub use self::request::{AuditParams, AuditRequest};
 pub(crate) use self::rows::columns;
 use self::rows::{Page, Row};

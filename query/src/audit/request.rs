@@ -1,32 +1,58 @@
 //! The request for a page of an audit log.
 
 use event::{Day, Error, Result, Timestamp, Window};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use web::{openapi::schema::ObjectBuilder, schema};
 
-use crate::{row_filter::is_newest, window::week_until};
+use crate::{
+    http,
+    request::named,
+    row_filter::{OLDEST, ORDERS, is_newest},
+    window::week_until,
+};
 
 /// Number of rows of a page if the request has no limit.
-pub(crate) const DEFAULT_ROWS: usize = 1_000;
+const DEFAULT_ROWS: usize = 1_000;
 
 /// Maximum number of rows of a page.
-pub(crate) const MAX_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 
-/// The parameters of a request, as text from the command line or a URL.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AuditParams<'a> {
-    /// Only actions of this principal.
-    pub principal: Option<&'a str>,
-    /// Only this action, or all actions whose names begin with it and a dot.
-    pub action: Option<&'a str>,
-    /// The first day.
-    pub from: Option<&'a str>,
-    /// The last day.
-    pub to: Option<&'a str>,
-    /// Maximum number of rows.
-    pub limit: Option<&'a str>,
-    /// The end of an earlier page, after which this page begins.
-    pub after: Option<&'a str>,
-    /// Order: the oldest or the newest first.
-    pub order: Option<&'a str>,
+/// The parameters of a request.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct AuditParams {
+    /// Changes of this workspace, by id or path; without it, of what belongs to no workspace.
+    #[param(schema_with = schema::workspace, required = false, example = "credit/prod")]
+    pub workspace: Option<String>,
+    /// Only what this principal did, such as `user:ann`.
+    #[param(min_length = 1)]
+    pub principal: Option<String>,
+    /// Only this action, such as `token.create`, or all of `token`.
+    #[param(min_length = 1)]
+    pub action: Option<String>,
+    /// The first UTC day; six days before the last one by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub from: Option<Day>,
+    /// The last UTC day; today by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub to: Option<Day>,
+    /// At most so many rows.
+    #[param(minimum = 1, maximum = 10_000, default = 1_000)]
+    pub limit: Option<usize>,
+    /// What the header `Almanac-Next` of the page before said.
+    #[param(pattern = "^-?[0-9]+-[A-Za-z0-9.-]+$")]
+    pub after: Option<String>,
+    /// Whether the oldest come first, or the newest.
+    #[param(schema_with = orders, required = false)]
+    pub order: Option<String>,
+    /// The format of the answer; without it that of the header `Accept`.
+    #[param(schema_with = http::formats, required = false)]
+    pub format: Option<String>,
+}
+
+fn orders() -> ObjectBuilder {
+    schema::one_of(ORDERS).default(Some(OLDEST.into()))
 }
 
 /// The place of a row among all rows: its time, and its name among the rows of that time.
@@ -47,27 +73,23 @@ pub struct AuditRequest {
 }
 
 impl AuditRequest {
-    /// Parses the parameters of a request received at `now`.
+    /// Makes the request of parameters received at `now`.
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &AuditParams<'_>, now: Timestamp) -> Result<Self> {
-        let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
-            let limit = text.parse().ok().filter(|limit| (1..=MAX_ROWS).contains(limit));
-            limit.ok_or_else(|| Error::invalid(format!("limit is 1 to {MAX_ROWS}, not `{text}`")))
-        })?;
-        let named = |name: &str, text: Option<&str>| match text {
-            Some("") => Err(Error::invalid(format!("{name} is empty; leave it out"))),
-            text => Ok(text.map(str::to_owned)),
-        };
+    pub fn parse(params: &AuditParams, now: Timestamp) -> Result<Self> {
+        let limit = params.limit.unwrap_or(DEFAULT_ROWS);
+        if !(1..=MAX_ROWS).contains(&limit) {
+            return Err(Error::invalid(format!("limit is 1 to {MAX_ROWS}, not `{limit}`")));
+        }
         Ok(Self {
-            window: week_until(words.from, words.to, now)?,
+            window: week_until(params.from, params.to, now)?,
             limit,
-            after: words.after.map(parse_place).transpose()?,
-            newest: is_newest(words.order)?,
+            after: params.after.as_deref().map(parse_place).transpose()?,
+            newest: is_newest(params.order.as_deref())?,
             tells_events: true,
-            principal: named("principal", words.principal)?,
-            action: named("action", words.action)?,
+            principal: named("principal", params.principal.as_deref())?,
+            action: named("action", params.action.as_deref())?,
         })
     }
 
@@ -140,29 +162,31 @@ mod tests {
     #[test]
     fn words_are_read_and_refused() {
         let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
-        let parse = |words: AuditParams<'_>| AuditRequest::parse(&words, now);
+        let parse = |params: AuditParams| AuditRequest::parse(&params, now);
         let plain = parse(AuditParams::default()).unwrap();
         assert_eq!((plain.window.from().to_string(), plain.limit), ("2026-06-04".into(), DEFAULT_ROWS));
-        let action =
-            AuditParams { action: Some("token"), principal: Some("user:ann"), ..AuditParams::default() };
+        let action = AuditParams {
+            action: Some("token".into()),
+            principal: Some("user:ann".into()),
+            ..AuditParams::default()
+        };
         let asked = parse(action).unwrap();
         assert!(asked.wants("token.create") && asked.wants("token") && !asked.wants("tokens.create"));
         assert!(asked.is_of(Some("user:ann")) && !asked.is_of(None) && plain.is_of(None));
         let place = (1_781_049_600_000_000, "c0000000012".to_owned());
         let text = place_text(&place);
-        let after = parse(AuditParams { after: Some(&text), ..AuditParams::default() }).unwrap();
+        let after = parse(AuditParams { after: Some(text), ..AuditParams::default() }).unwrap();
         assert_eq!(after.after, Some(place));
         for wrong in [
-            AuditParams { from: Some("yesterday"), ..AuditParams::default() },
-            AuditParams { from: Some("2026-06-11"), ..AuditParams::default() },
-            AuditParams { limit: Some("0"), ..AuditParams::default() },
-            AuditParams { limit: Some("10001"), ..AuditParams::default() },
-            AuditParams { after: Some("c1"), ..AuditParams::default() },
-            AuditParams { after: Some("1-a/b"), ..AuditParams::default() },
-            AuditParams { principal: Some(""), ..AuditParams::default() },
-            AuditParams { order: Some("last"), ..AuditParams::default() },
+            AuditParams { from: "2026-06-11".parse().ok(), ..AuditParams::default() },
+            AuditParams { limit: Some(0), ..AuditParams::default() },
+            AuditParams { limit: Some(10_001), ..AuditParams::default() },
+            AuditParams { after: Some("c1".into()), ..AuditParams::default() },
+            AuditParams { after: Some("1-a/b".into()), ..AuditParams::default() },
+            AuditParams { principal: Some("".into()), ..AuditParams::default() },
+            AuditParams { order: Some("last".into()), ..AuditParams::default() },
         ] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+            assert!(parse(wrong.clone()).is_err(), "{wrong:?}");
         }
     }
 }

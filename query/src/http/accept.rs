@@ -20,13 +20,18 @@ const OFFERED: [Format; 6] =
 pub(super) fn format(name: Option<&str>, headers: &HeaderMap) -> Result<Option<Format>> {
     match name {
         Some(said::READ_VERSION_FORMAT) => Ok(None),
-        Some(name) => Format::parse(name).map(Some),
-        None => {
-            let offers = OFFERED.map(|format| (media_type(format), format));
-            let offers = offers.into_iter().chain([(JSON, Format::Ndjson)]);
-            Ok(Some(preferred(headers, offers).unwrap_or(Format::Ndjson)))
-        }
+        name => of_rows(name, headers).map(Some),
     }
+}
+
+/// Returns the format of rows: the named one, else the one that the caller prefers.
+///
+/// # Errors
+/// `Invalid`, if there is no such format.
+pub(super) fn of_rows(name: Option<&str>, headers: &HeaderMap) -> Result<Format> {
+    let offers = OFFERED.map(|format| (media_type(format), format));
+    let offers = offers.into_iter().chain([(JSON, Format::Ndjson)]);
+    name.map_or_else(|| Ok(preferred(headers, offers).unwrap_or(Format::Ndjson)), Format::parse)
 }
 
 /// Returns true if an explanation is text: in the place of a table, or because the caller prefers text to JSON.

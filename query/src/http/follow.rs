@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::Body,
     extract::{Path, State, rejection::PathRejection},
-    http::{HeaderName, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use event::{Error, Kind, Right};
@@ -19,11 +19,10 @@ use web::{
     parameter, schema,
 };
 
-use super::{Parameters, api, body::HeldBody, content_type, parameters, said};
+use super::{Parameters, accept, api, body::HeldBody, content_type, parameters, said};
 use crate::{
     Query,
     follow::{DEFAULT_ROWS, Follow, FollowParams, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
-    output::Format,
     request::Dataset,
 };
 
@@ -72,7 +71,6 @@ fn operation() -> Operation {
     let read_version = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
     let wait = schema::integer(0..=MAX_WAIT_SECONDS as usize).default(Some(json!(0)));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
-    let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let parameters: [(&str, RefOr<Schema>, &str); 5] = [
         (
             "after",
@@ -94,7 +92,11 @@ fn operation() -> Operation {
             limit.into(),
             "About how many rows: the answer ends behind the segment with which it has so many.",
         ),
-        ("format", formats.into(), "The format of the answer."),
+        (
+            "format",
+            super::formats().into(),
+            "The format of the answer; without it that of the header `Accept`.",
+        ),
     ];
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
@@ -114,6 +116,7 @@ fn operation() -> Operation {
 
 async fn answer(
     method: Method,
+    headers: HeaderMap,
     State(query): State<Arc<Query>>,
     path: Result<Path<(String, String, String)>, PathRejection>,
     parameters: Result<QueryParams<Vec<(String, String)>>, Problem>,
@@ -125,7 +128,8 @@ async fn answer(
         let unknown = || Problem::new(StatusCode::NOT_FOUND, format!("`{kind}` is no type of events"));
         let kind = Kind::from_name(&kind).ok_or_else(unknown)?;
         let QueryParams(parameters) = parameters?;
-        read(kind, &method, &query, &named_in(&[&category, &name]), parameters, &mut context).await
+        read(kind, (&method, &headers), &query, &named_in(&[&category, &name]), parameters, &mut context)
+            .await
     };
     let answer = answer.await;
     context.with(answer)
@@ -133,7 +137,7 @@ async fn answer(
 
 async fn read(
     kind: Kind,
-    method: &Method,
+    (method, headers): (&Method, &HeaderMap),
     query: &Query,
     workspace: &str,
     parameters: Vec<(String, String)>,
@@ -145,7 +149,7 @@ async fn read(
         if is_own { Ok(()) } else { Err(Error::invalid(format!("{name}: following does not take it"))) }
     };
     let parameters = Parameters::of(takes, parameters)?;
-    let format = Format::parse(parameters.get("format").unwrap_or(Format::Ndjson.name()))?;
+    let format = accept::of_rows(parameters.get("format"), headers)?;
     let words = FollowParams {
         words: parameters.words(|name| OF_QUERIES.contains(&name), query.now())?,
         from: parameters.get("from"),

@@ -10,7 +10,10 @@ use axum::{
 };
 use event::{Error, Kind, Right, Timestamp};
 use log::after::After;
-use web::{InPath, Problem, QueryParams, RequestContext, RequiredPermission, Routes};
+use web::{
+    InPath, Problem, QueryParams, RequestContext, RequiredPermission, Routes, openapi::schema::ObjectBuilder,
+    schema,
+};
 
 mod accept;
 mod api;
@@ -18,7 +21,6 @@ mod audit;
 mod body;
 mod explained;
 mod follow;
-mod history;
 mod leaderboard;
 mod lineage;
 mod notifications;
@@ -68,7 +70,7 @@ pub fn operations() -> Routes<Arc<Query>> {
     let routes = notifications::routes(lineage::routes(snapshots::verification(follow::routes(
         audit::routes(routes),
     ))));
-    let routes = reviews::routes(history::routes(unmatched::routes(routes)));
+    let routes = reviews::routes(unmatched::routes(routes));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
@@ -206,6 +208,23 @@ async fn whole(
     context.rows = Some(answer.frame.height() as u64);
     let headers = said::headers_of(request, &answer);
     Ok((headers, Body::new(HeldBody(answer.write(format).await?))))
+}
+
+/// Rows that are made as a whole, in the format of a request; a table for people has the columns `main`.
+async fn rows(
+    answer: Answer,
+    (format, headers): (Option<&str>, &HeaderMap),
+    main: &[&str],
+) -> Result<Response, Problem> {
+    let format = accept::of_rows(format, headers)?;
+    let answer = if format == Format::Table { answer.only(main)? } else { answer };
+    let body = Body::new(HeldBody(answer.write(format).await?));
+    Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
+}
+
+/// The schema of the names of formats.
+pub(crate) fn formats() -> ObjectBuilder {
+    schema::one_of(Format::ALL.map(Format::name)).default(Some(Format::Ndjson.name().into()))
 }
 
 /// With `; charset=utf-8` where it is text.

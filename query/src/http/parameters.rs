@@ -1,6 +1,6 @@
 //! Descriptions of the parameters of queries: of each that a dataset takes, by its name.
 
-use event::{Kind, MAX_WINDOW_DAYS, Period};
+use event::{Kind, Period};
 use fold::evaluation::MAX_BY;
 use log::after::BEGIN;
 use serde_json::{Value, json};
@@ -52,13 +52,6 @@ const EXAMPLES: [(&str, &str); 12] = [
     (CHANGE, "period"),
 ];
 
-/// Description of the first day where a week is read when it is not named.
-pub(super) fn says_first_day() -> String {
-    format!(
-        "The first UTC day; six days before the last one by default. A window has at most {MAX_WINDOW_DAYS} days."
-    )
-}
-
 /// The parameters that a dataset takes.
 pub(super) fn parameters(what: Dataset) -> impl Iterator<Item = ParameterBuilder> {
     what.parameters().filter_map(move |name| parameter(what, name))
@@ -97,7 +90,7 @@ fn share() -> ObjectBuilder {
     number().minimum(Some(0)).maximum(Some(1))
 }
 
-fn instant_or_day() -> RefOr<Schema> {
+pub(super) fn instant_or_day() -> RefOr<Schema> {
     schema::any_of([schema::time().into(), schema::day().into()])
 }
 

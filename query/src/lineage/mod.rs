@@ -7,28 +7,40 @@
 mod flows;
 mod rows;
 
-use event::{Error, Id, Result, Timestamp, Window};
+use event::{Day, Id, Result, Timestamp, Window};
 use log::audit::{Author, SourceValues};
+use serde::Deserialize;
 use tokio::time::Instant;
+use utoipa::IntoParams;
+use web::schema;
 
 use self::flows::{Flow, Flows};
 pub(crate) use self::rows::columns;
-use crate::{Answer, Query, answer, window::week_until};
+use crate::{Answer, Query, answer, http, request::named, window::week_until};
 
 /// Name in paths and metrics.
 pub(crate) const NAME: &str = "lineage";
 
-/// The parameters of a request, as text from the command line or a URL.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LineageParams<'a> {
-    /// Only events from this source: pairs such as `job=nightly; run=17`, all of which must match.
-    pub source: Option<&'a str>,
-    /// Only predictions of this release, or outcomes that label it.
-    pub release: Option<&'a str>,
-    /// The first day.
-    pub from: Option<&'a str>,
-    /// The last day.
-    pub to: Option<&'a str>,
+/// The parameters of a request.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct LineageParams {
+    /// Only what came from this source: pairs such as `job=nightly;run=17` of `system`, `job`, `run` and `dataset`, all of which must
+    /// fit.
+    #[param(min_length = 1)]
+    pub source: Option<String>,
+    /// Only what this release made, and the outcomes that judge it.
+    #[param(schema_with = schema::name, required = false)]
+    pub release: Option<String>,
+    /// The first UTC day; six days before the last one by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub from: Option<Day>,
+    /// The last UTC day; today by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub to: Option<Day>,
+    /// The format of the answer; without it that of the header `Accept`.
+    #[param(schema_with = http::formats, required = false)]
+    pub format: Option<String>,
 }
 
 /// A request for a lineage.
@@ -41,20 +53,17 @@ pub struct LineageRequest {
 }
 
 impl LineageRequest {
-    /// Parses the parameters of a request received at `now`.
+    /// Makes the request of parameters received at `now`.
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &LineageParams<'_>, now: Timestamp) -> Result<Self> {
-        let source = match words.source {
+    pub fn parse(params: &LineageParams, now: Timestamp) -> Result<Self> {
+        let source = match &params.source {
             None => Author::program(),
             Some(pairs) => Author::program().from_source(pairs)?,
         };
-        if words.release == Some("") {
-            return Err(Error::invalid("release is empty; leave it out"));
-        }
-        let window = week_until(words.from, words.to, now)?;
-        Ok(Self { window, source, release: words.release.map(str::to_owned) })
+        let window = week_until(params.from, params.to, now)?;
+        Ok(Self { window, source, release: named("release", params.release.as_deref())? })
     }
 
     fn is_from(&self, found: &SourceValues<'_>) -> bool {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use event::{Day, Error, Id, Result, Timestamp};
 use polars::prelude::DataFrame;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     Answer, Dataset, Format, Params, Query, Request,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Default number of days of a history.
-pub(crate) const DAYS: i64 = 400;
+const DAYS: i64 = 400;
 
 /// Maximum number of outcomes of a history.
 pub(crate) const MAX_OUTCOMES: usize = 10_000;
@@ -29,21 +29,27 @@ const COPIES: u64 = 4;
 /// The columns that are read.
 const COLUMNS: &str = "day,appended_at,predicted_at,observed_at,label,value,retracted,reason";
 
-/// The parameters of a request for a history, as text.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HistoryParams<'a> {
+/// The parameters of a request for a history.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryParams {
     /// The key.
-    pub key: &'a str,
-    /// The first day of predictions.
-    pub from: Option<&'a str>,
-    /// The last day of predictions.
-    pub to: Option<&'a str>,
+    #[param(min_length = 1, example = "loan-0000017")]
+    pub key: String,
+    /// The first UTC day of predictions; the 400 days up to the last one by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub from: Option<Day>,
+    /// The last UTC day of predictions; today by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub to: Option<Day>,
 }
 
 /// The current standing of an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum PastStanding {
     /// It labels its predictions.
+    #[default]
     Counts,
     /// A later outcome, by observation or by arrival, labels them instead.
     Corrected,
@@ -55,42 +61,43 @@ pub enum PastStanding {
     RetractsNothing,
 }
 
-impl PastStanding {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Counts, Self::Corrected, Self::Retracted, Self::Retracts, Self::RetractsNothing];
-
-    /// Returns its name in answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counts => "counts",
-            Self::Corrected => "corrected",
-            Self::Retracted => "retracted",
-            Self::Retracts => "retracts",
-            Self::RetractsNothing => "retracts_nothing",
-        }
-    }
-}
-
 /// An outcome of a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PastOutcome {
     /// Time at which it was appended.
+    #[schema(value_type = String, format = DateTime)]
     pub appended_at: Timestamp,
     /// The day of the predictions that it labels.
+    #[schema(value_type = String, format = Date)]
     pub day: Day,
-    /// The instant of the prediction that it labels; `None`, if it labels all of the day.
+    /// The instant of the prediction that it judges; null, when it judges all of the day.
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     pub predicted_at: Option<Timestamp>,
     /// Time at which it was observed.
+    #[schema(value_type = String, format = DateTime)]
     pub observed_at: Timestamp,
     /// The true label.
+    #[schema(required)]
     pub label: Option<String>,
     /// The true number.
+    #[schema(required)]
     pub value: Option<f64>,
-    /// Reason for retracting others.
+    /// Why others are taken back.
+    #[schema(required)]
     pub reason: Option<String>,
-    /// Its current standing.
+    /// How it stands today. One that `retracts_nothing` takes nothing back: no outcome of the same key and instants stands before it.
+    #[serde(default)]
+    #[schema(inline, required)]
     pub standing: PastStanding,
+}
+
+/// The outcomes of a key, in the order in which they were appended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct OutcomeHistory {
+    /// The outcomes, also those that were taken back or corrected.
+    pub outcomes: Vec<PastOutcome>,
+    /// What could not be read.
+    pub warnings: Vec<String>,
 }
 
 impl PastOutcome {
@@ -98,71 +105,41 @@ impl PastOutcome {
     fn instants(&self) -> (Option<Timestamp>, Timestamp) {
         (self.predicted_at, self.observed_at)
     }
-
-    /// Returns it as JSON.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "appended_at": self.appended_at.to_string(),
-            "day": self.day.to_string(),
-            "predicted_at": self.predicted_at.map(|at| at.to_string()),
-            "observed_at": self.observed_at.to_string(),
-            "label": self.label,
-            "value": self.value,
-            "reason": self.reason,
-            "standing": self.standing.name(),
-        })
-    }
 }
 
 /// A row of the answer that the history is built from.
 #[derive(Deserialize)]
 struct Row {
-    day: String,
-    appended_at: String,
-    predicted_at: Option<String>,
-    observed_at: String,
-    label: Option<String>,
-    value: Option<f64>,
+    #[serde(flatten)]
+    outcome: PastOutcome,
     retracted: Option<String>,
-    reason: Option<String>,
 }
 
 impl Row {
-    fn read(self) -> Result<PastOutcome> {
-        Ok(PastOutcome {
-            appended_at: Timestamp::parse(&self.appended_at)?,
-            day: self.day.parse()?,
-            predicted_at: self.predicted_at.as_deref().map(Timestamp::parse).transpose()?,
-            observed_at: Timestamp::parse(&self.observed_at)?,
-            label: self.label,
-            value: self.value,
-            reason: self.reason,
-            standing: if self.retracted.is_some() { PastStanding::Retracts } else { PastStanding::Counts },
-        })
+    fn read(self) -> PastOutcome {
+        match self.retracted {
+            Some(_) => PastOutcome { standing: PastStanding::Retracts, ..self.outcome },
+            None => self.outcome,
+        }
     }
 }
 
 impl Query {
-    /// Returns the outcomes of a key about the predictions of some days, in the order in which they were appended, and warnings
-    /// of unreadable data. Unmatched outcomes are among them once they have a match.
+    /// Returns the outcomes of a key about the predictions of some days. Unmatched outcomes are among them once they have a match.
     ///
     /// # Errors
-    /// `Invalid`, if a word is wrong; `TooLarge`, if there are more outcomes than a history has; errors of [`Query::run`].
-    pub async fn outcome_history(
-        &self,
-        workspace: &Id,
-        words: &HistoryParams<'_>,
-    ) -> Result<(Vec<PastOutcome>, Vec<String>)> {
-        let (past, _held) = self.history_as(workspace, words, |past, warnings| Ok((past, warnings))).await?;
-        Ok(past)
+    /// `Invalid`, if a parameter is wrong; `TooLarge`, if there are more outcomes than a history has; errors of [`Query::run`].
+    pub async fn outcome_history(&self, workspace: &Id, params: &HistoryParams) -> Result<OutcomeHistory> {
+        let (history, _held) = self.history_as(workspace, params, Ok).await?;
+        Ok(history)
     }
 
     /// Returns the history as JSON. It counts in the bounds until it is sent.
     ///
     /// # Errors
     /// Errors of [`Query::outcome_history`].
-    pub(crate) async fn written_history(&self, workspace: &Id, words: &HistoryParams<'_>) -> Result<Written> {
-        let (text, Held { hold, wanted, turn }) = self.history_as(workspace, words, written).await?;
+    pub(crate) async fn written_history(&self, workspace: &Id, params: &HistoryParams) -> Result<Written> {
+        let (text, Held { hold, wanted, turn }) = self.history_as(workspace, params, written).await?;
         let left = text.len() as u64;
         hold.settle(left).await?;
         hold.made();
@@ -170,31 +147,31 @@ impl Query {
         Ok(Written { chunks: vec![text].into_iter(), left, hold })
     }
 
-    /// Returns the result of `make` for the outcomes of a key and the warnings, and its hold on the bounds.
+    /// Returns the result of `make` for the history of a key, and its hold on the bounds.
     async fn history_as<T: Send + 'static>(
         &self,
         workspace: &Id,
-        words: &HistoryParams<'_>,
-        make: impl FnOnce(Vec<PastOutcome>, Vec<String>) -> Result<T> + Send + 'static,
+        params: &HistoryParams,
+        make: impl FnOnce(OutcomeHistory) -> Result<T> + Send + 'static,
     ) -> Result<(T, Held)> {
-        let window = days_until(words.from, words.to, DAYS - 1, self.now())?;
+        let window = days_until(params.from, params.to, DAYS - 1, self.now())?;
         let (from, to) = (window.from().to_string(), window.to().to_string());
         let asked = Params {
             from: &from,
             to: &to,
-            key: Some(words.key),
+            key: Some(&params.key),
             columns: Some(COLUMNS),
             ..Params::default()
         };
         let request = Request::parse(Dataset::Events(event::Kind::Outcomes), &asked)?;
         let Answer { frame, warnings, held, .. } = self.run(workspace, &request).await?;
-        check_count(words.key, frame.height())?;
+        check_count(&params.key, frame.height())?;
         let bytes = COPIES * frame.estimated_size() as u64 + OUTCOME_BYTES * frame.height() as u64;
         held.hold.take(bytes).await?;
         let hold = held.hold.clone();
         let making = work::run(move || {
             hold.check()?;
-            make(past_of(frame)?, warnings)
+            make(OutcomeHistory { outcomes: past_of(frame)?, warnings })
         });
         let made = making.await;
         let made =
@@ -219,16 +196,16 @@ fn past_of(mut frame: DataFrame) -> Result<Vec<PastOutcome>> {
     Format::Ndjson.write(&mut frame, &mut lines)?;
     let broken = |error: serde_json::Error| Error::corrupt(format!("a row of the answer: {error}"));
     let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Row>();
-    let mut past: Vec<PastOutcome> = rows.map(|row| row.map_err(broken)?.read()).collect::<Result<_>>()?;
+    let mut past: Vec<PastOutcome> =
+        rows.map(|row| row.map(Row::read).map_err(broken)).collect::<Result<_>>()?;
     stand(&mut past);
     past.sort_by_key(|one| one.appended_at);
     Ok(past)
 }
 
 /// Returns a history as JSON text.
-fn written(past: Vec<PastOutcome>, warnings: Vec<String>) -> Result<Vec<u8>> {
-    let outcomes: Vec<Value> = past.iter().map(PastOutcome::to_json).collect();
-    Ok(json!({ "outcomes": outcomes, "warnings": warnings }).to_string().into_bytes())
+fn written(history: OutcomeHistory) -> Result<Vec<u8>> {
+    serde_json::to_vec(&history).map_err(|error| Error::corrupt(format!("the history is no JSON: {error}")))
 }
 
 /// Sets the standing of the outcomes of a key, which are in the order of days and within each day of the log, by the rules of the
@@ -309,13 +286,13 @@ mod tests {
         }
     }
 
-    fn standings(past: &[PastOutcome]) -> Vec<&'static str> {
-        past.iter().map(|one| one.standing.name()).collect()
+    fn standings(past: &[PastOutcome]) -> Vec<PastStanding> {
+        past.iter().map(|one| one.standing).collect()
     }
 
     #[test]
     fn corrections_and_retractions_set_standing_of_earlier_outcomes() {
-        use PastStanding::{Counts, Retracts};
+        use PastStanding::{Corrected, Counts, Retracted, Retracts};
         let (one, two) = ("2026-06-01", "2026-06-02");
         let mut all = vec![
             past(one, Some("01:00"), "10:00", Counts),
@@ -328,8 +305,7 @@ mod tests {
             past(two, None, "12:00", Counts),
         ];
         stand(&mut all);
-        let expected =
-            ["counts", "retracted", "retracts", "counts", "counts", "corrected", "corrected", "counts"];
+        let expected = [Counts, Retracted, Retracts, Counts, Counts, Corrected, Corrected, Counts];
         assert_eq!(standings(&all), expected);
         // An outcome sent again after its retraction counts.
         let mut again = vec![
@@ -338,12 +314,12 @@ mod tests {
             past(one, Some("01:00"), "10:00", Counts),
         ];
         stand(&mut again);
-        assert_eq!(standings(&again), ["retracted", "retracts", "counts"]);
+        assert_eq!(standings(&again), [Retracted, Retracts, Counts]);
     }
 
     #[test]
     fn retraction_of_unsent_outcome_retracts_nothing() {
-        use PastStanding::{Counts, Retracts};
+        use PastStanding::{Counts, Retracted, Retracts, RetractsNothing};
         let (one, two) = ("2026-06-01", "2026-06-02");
         let mut all = vec![
             past(one, Some("01:00"), "10:00", Retracts),
@@ -355,8 +331,8 @@ mod tests {
             past(two, Some("01:00"), "10:00", Retracts),
         ];
         stand(&mut all);
-        let nothing = "retracts_nothing";
-        let expected = [nothing, "retracted", nothing, nothing, "retracts", "retracts", nothing];
+        let nothing = RetractsNothing;
+        let expected = [nothing, Retracted, nothing, nothing, Retracts, Retracts, nothing];
         assert_eq!(standings(&all), expected);
     }
 

@@ -21,12 +21,13 @@ use log::{
     segment_item::Segment,
     unmatched::{self, Decision, Waiting},
 };
+use serde::Serialize;
 use table::{KeyRange, Query as TableQuery};
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
-pub(crate) use self::history::{DAYS as HISTORY_DAYS, MAX_OUTCOMES as MAX_HISTORY};
-pub use self::history::{HistoryParams, PastOutcome, PastStanding};
-pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
+pub(crate) use self::history::MAX_OUTCOMES as MAX_HISTORY;
+pub use self::history::{HistoryParams, OutcomeHistory, PastOutcome, PastStanding};
 pub use self::request::{UnmatchedParams, UnmatchedPlace, UnmatchedRequest, UnmatchedState};
 pub use self::why::UnmatchedOutcome;
 use self::why::{LabelledInstants, UnexplainedOutcome};
@@ -46,15 +47,17 @@ const MAX_LOOKS: usize = 400;
 const COLUMNS: [&str; 4] = ["key", "observed_at", PREDICTED_SINCE, JUDGES];
 
 /// Some unmatched outcomes, in their order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct UnmatchedPage {
-    /// Number of outcomes in each state, of the requested key if any, listed or not; the counts of all pages add up.
+    /// How many outcomes this page went through in each state, of the requested key if any, listed or not. Those of all pages add up.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub counts: BTreeMap<UnmatchedState, u64>,
     /// The listed outcomes.
     pub outcomes: Vec<UnmatchedOutcome>,
-    /// The beginning of the next page, if there may be one.
+    /// After which place the next page begins; null on the last one.
+    #[schema(required, value_type = Option<String>)]
     pub next: Option<UnmatchedPlace>,
-    /// Warnings of unreadable data, one sentence each.
+    /// What could not be read.
     pub warnings: Vec<String>,
 }
 
@@ -103,9 +106,10 @@ impl Query {
     pub async fn unmatched(&self, workspace: &Id, request: &UnmatchedRequest) -> Result<UnmatchedPage> {
         let (_turn, _hold) = self.budget.enter(Some(workspace)).await?;
         let began = Instant::now();
+        let counts = UnmatchedState::ALL.map(|state| (state, 0)).into();
         let growing = Growing {
             request: request.clone(),
-            page: UnmatchedPage::default(),
+            page: UnmatchedPage { counts, ..UnmatchedPage::default() },
             told: Vec::new(),
             place: request.after,
             segments: 0,

@@ -2,25 +2,29 @@
 
 use std::{fmt, str::FromStr};
 
-use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window, serde_as_text};
 use log::{
     key::{LogId, UnmatchedSegment},
     unmatched::WAITS_DAYS,
 };
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use web::{openapi::schema::ObjectBuilder, schema};
 
-use crate::window::days_until;
+use crate::{request::named, window::days_until};
 
 /// Number of outcomes listed on a page if the request has no limit.
-pub(crate) const DEFAULT_ROWS: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// Maximum number of outcomes listed on a page.
-pub(crate) const MAX_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 /// Default number of days of a window, which includes the arrival of everything that waits.
-pub(crate) const DAYS: i64 = WAITS_DAYS + 10;
+const DAYS: i64 = WAITS_DAYS + 10;
 
 /// State of an unmatched outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum UnmatchedState {
     /// Its prediction is not found yet.
     Waiting,
@@ -37,17 +41,6 @@ pub enum UnmatchedState {
 impl UnmatchedState {
     /// All of them, in the order in which an outcome goes through them.
     pub const ALL: [Self; 5] = [Self::Waiting, Self::Decided, Self::Appended, Self::Expired, Self::Refused];
-
-    /// Returns its name in requests and answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Decided => "decided",
-            Self::Appended => "appended",
-            Self::Expired => "expired",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 /// Place of an unmatched outcome among all of a workspace, in the order of the days on which they came.
@@ -85,7 +78,7 @@ impl UnmatchedPlace {
 }
 
 /// Pattern of the text of a [`UnmatchedPlace`].
-pub(crate) const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
+const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
 
 impl fmt::Display for UnmatchedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,21 +106,35 @@ impl FromStr for UnmatchedPlace {
     }
 }
 
-/// The parameters of a request, as text from the command line or a URL.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UnmatchedParams<'a> {
+serde_as_text!(UnmatchedPlace);
+
+/// The schema of places.
+pub(super) fn place_schema() -> ObjectBuilder {
+    schema::string().pattern(Some(PLACE_PATTERN))
+}
+
+/// The parameters of a request.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct UnmatchedParams {
     /// Only outcomes of this key.
-    pub key: Option<&'a str>,
-    /// Lists only outcomes in this state.
-    pub state: Option<&'a str>,
-    /// The first day on which they came.
-    pub from: Option<&'a str>,
-    /// The last day on which they came.
-    pub to: Option<&'a str>,
-    /// Maximum number of outcomes listed; 0 to count them only.
-    pub limit: Option<&'a str>,
-    /// The end of an earlier page, after which this page begins.
-    pub after: Option<&'a str>,
+    #[param(min_length = 1)]
+    pub key: Option<String>,
+    /// List only those in this state; those of all are counted.
+    #[param(inline)]
+    pub state: Option<UnmatchedState>,
+    /// The first UTC day on which they came; the 100 days up to the last one by default, before which none waits.
+    #[param(value_type = Option<String>, format = Date)]
+    pub from: Option<Day>,
+    /// The last UTC day on which they came; today by default.
+    #[param(value_type = Option<String>, format = Date)]
+    pub to: Option<Day>,
+    /// List at most so many; with 0 they are counted alone.
+    #[param(minimum = 0, maximum = 1_000, default = 100)]
+    pub limit: Option<usize>,
+    /// What `next` of the page before said.
+    #[param(schema_with = place_schema, required = false)]
+    pub after: Option<UnmatchedPlace>,
 }
 
 /// A request for a page of unmatched outcomes.
@@ -141,29 +148,21 @@ pub struct UnmatchedRequest {
 }
 
 impl UnmatchedRequest {
-    /// Parses the parameters of a request received at `now`.
+    /// Makes the request of parameters received at `now`.
     ///
     /// # Errors
     /// `Invalid`, naming the wrong parameter.
-    pub fn parse(words: &UnmatchedParams<'_>, now: Timestamp) -> Result<Self> {
-        let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
-            let limit = text.parse().ok().filter(|limit| *limit <= MAX_ROWS);
-            limit.ok_or_else(|| Error::invalid(format!("limit is 0 to {MAX_ROWS}, not `{text}`")))
-        })?;
-        let state = words.state.map(|name| {
-            let state = UnmatchedState::ALL.into_iter().find(|state| state.name() == name);
-            let names = UnmatchedState::ALL.map(UnmatchedState::name).join(", ");
-            state.ok_or_else(|| Error::invalid(format!("state is one of {names}, not `{name}`")))
-        });
-        if words.key == Some("") {
-            return Err(Error::invalid("key is empty; leave it out"));
+    pub fn parse(params: &UnmatchedParams, now: Timestamp) -> Result<Self> {
+        let limit = params.limit.unwrap_or(DEFAULT_ROWS);
+        if limit > MAX_ROWS {
+            return Err(Error::invalid(format!("limit is 0 to {MAX_ROWS}, not `{limit}`")));
         }
         Ok(Self {
-            window: days_until(words.from, words.to, DAYS - 1, now)?,
-            key: words.key.map(str::to_owned),
-            state: state.transpose()?,
+            window: days_until(params.from, params.to, DAYS - 1, now)?,
+            key: named("key", params.key.as_deref())?,
+            state: params.state,
             limit,
-            after: words.after.map(str::parse).transpose()?,
+            after: params.after,
         })
     }
 
@@ -189,9 +188,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_and_refused() {
+    fn params_are_read_and_refused() {
         let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
-        let parse = |words: UnmatchedParams<'_>| UnmatchedRequest::parse(&words, now);
+        let parse = |params: UnmatchedParams| UnmatchedRequest::parse(&params, now);
         let plain = parse(UnmatchedParams::default()).unwrap();
         assert_eq!(
             (plain.window.from().to_string(), plain.window.to().to_string(), plain.limit),
@@ -199,27 +198,24 @@ mod tests {
         );
         assert!(UnmatchedState::ALL.into_iter().all(|state| plain.lists(state)));
         let place = UnmatchedPlace { day: "2026-06-01".parse().unwrap(), lane: 3, seq: 42, row: 7 };
-        let text = place.to_string();
-        assert_eq!(text, "2026-06-01.03.0000000042.00007");
-        let words = UnmatchedParams {
-            state: Some("expired"),
-            after: Some(&text),
-            limit: Some("0"),
+        assert_eq!(place.to_string(), "2026-06-01.03.0000000042.00007");
+        assert_eq!(place.to_string().parse::<UnmatchedPlace>().unwrap(), place);
+        let params = UnmatchedParams {
+            state: Some(UnmatchedState::Expired),
+            after: Some(place),
+            limit: Some(0),
             ..UnmatchedParams::default()
         };
-        let asked = parse(words).unwrap();
+        let asked = parse(params).unwrap();
         assert_eq!((asked.after, asked.limit), (Some(place), 0));
         assert!(asked.lists(UnmatchedState::Expired) && !asked.lists(UnmatchedState::Waiting));
+        assert!("2026-06-01.3.42.7".parse::<UnmatchedPlace>().is_err());
         for wrong in [
-            UnmatchedParams { from: Some("yesterday"), ..UnmatchedParams::default() },
-            UnmatchedParams { to: Some("yesterday"), ..UnmatchedParams::default() },
-            UnmatchedParams { from: Some("2026-06-11"), ..UnmatchedParams::default() },
-            UnmatchedParams { limit: Some("1001"), ..UnmatchedParams::default() },
-            UnmatchedParams { state: Some("lost"), ..UnmatchedParams::default() },
-            UnmatchedParams { after: Some("2026-06-01.3.42.7"), ..UnmatchedParams::default() },
-            UnmatchedParams { key: Some(""), ..UnmatchedParams::default() },
+            UnmatchedParams { from: "2026-06-11".parse().ok(), ..UnmatchedParams::default() },
+            UnmatchedParams { limit: Some(1001), ..UnmatchedParams::default() },
+            UnmatchedParams { key: Some("".into()), ..UnmatchedParams::default() },
         ] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+            assert!(parse(wrong.clone()).is_err(), "{wrong:?}");
         }
     }
 }

@@ -4,67 +4,69 @@ use catalog::Kept;
 use event::{Day, Id, Result, Timestamp, Window, fields::AppliesTo};
 use fold::latest::{Asked, MAX_JUDGED};
 use log::unmatched::{Looked, WAITS_DAYS};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+use web::{openapi::schema::ObjectBuilder, schema};
 
-use super::{UnmatchedPlace, UnmatchedState};
+use super::{UnmatchedPlace, UnmatchedState, request::place_schema};
 use crate::Query;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// An unmatched outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UnmatchedOutcome {
     /// Its place.
+    #[schema(schema_with = place_schema)]
     pub place: UnmatchedPlace,
     /// Its state.
+    #[schema(inline)]
     pub state: UnmatchedState,
     /// Its key.
     pub key: String,
-    /// Time at which it was observed, and the latest time of its prediction.
+    /// Its prediction is of no later instant.
+    #[schema(value_type = String, format = DateTime)]
     pub observed_at: Timestamp,
-    /// Earliest time of its prediction.
+    /// Its prediction is of no earlier instant.
+    #[schema(value_type = String, format = DateTime)]
     pub predicted_since: Timestamp,
-    /// The predictions of its key that it labels.
+    /// Which predictions of its key it judges.
+    #[serde(serialize_with = "as_name")]
+    #[schema(schema_with = names)]
     pub applies_to: AppliesTo,
-    /// Time at which it was appended.
+    /// When it was appended.
+    #[schema(value_type = String, format = DateTime)]
     pub arrived_at: Timestamp,
-    /// The instant of the prediction that it labels; the last one of several.
+    /// The instant of the prediction that it judges, of several of the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub predicted_at: Option<Timestamp>,
-    /// Number of instants of predictions that it labels.
+    /// How many instants of predictions it judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, nullable = false)]
     pub judged: Option<usize>,
-    /// The instant up to which appended events were considered in the decision.
+    /// What had been appended by this instant was looked at when it was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub decided_as_of: Option<Timestamp>,
-    /// Time at which its prediction was first looked for among the events of the last look.
+    /// When its prediction was first looked for among what there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub looked_at: Option<Timestamp>,
-    /// Time at which it expires, while it waits.
+    /// When it judges nothing, if none is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub expires_at: Option<Timestamp>,
-    /// The reason for its state, in a sentence.
+    /// Why it is in that state, in a sentence.
     pub why: String,
 }
 
-impl UnmatchedOutcome {
-    /// Returns it as JSON, without missing values.
-    pub fn to_json(&self) -> Value {
-        let mut json = json!({
-            "place": self.place.to_string(), "state": self.state.name(), "key": self.key,
-            "observed_at": self.observed_at.to_string(), "predicted_since": self.predicted_since.to_string(),
-            "applies_to": self.applies_to.name(), "arrived_at": self.arrived_at.to_string(), "why": self.why,
-        });
-        if let Some(judged) = self.judged {
-            json["judged"] = judged.into();
-        }
-        for (name, at) in [
-            ("predicted_at", self.predicted_at),
-            ("decided_as_of", self.decided_as_of),
-            ("looked_at", self.looked_at),
-            ("expires_at", self.expires_at),
-        ] {
-            if let Some(at) = at {
-                json[name] = at.to_string().into();
-            }
-        }
-        json
-    }
+fn as_name<S: Serializer>(applies_to: &AppliesTo, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(applies_to.name())
+}
+
+fn names() -> ObjectBuilder {
+    schema::one_of(AppliesTo::NAMES)
 }
 
 /// The instants of the predictions that one outcome labels: their number, the first and the last.
