@@ -48,7 +48,6 @@ mod first;
 mod follow;
 pub mod http;
 pub mod json;
-mod lanes;
 mod leaderboard;
 mod list;
 mod live;
@@ -115,7 +114,6 @@ pub use feed::{
 };
 pub use first::First;
 pub use follow::{Digest, Follow, Followers, MAX_FOLLOWS};
-pub use lanes::Lanes;
 pub use leaderboard::{MAX_LEADERBOARD, Ranked, RankedRelease};
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};

@@ -221,10 +221,10 @@ impl NewWorkspace {
 }
 
 impl NewModel {
-    /// Creates the model.
+    /// Creates the model. Without attributes, an existing one that is judged alike is returned.
     ///
     /// # Errors
-    /// Errors of [`Catalog::create`].
+    /// `Conflict`, when there is one that is judged otherwise; errors of [`Catalog::create`].
     pub async fn create(self, catalog: &Catalog, now: Timestamp) -> Result<AnyEntity> {
         let Self { positive_label, threshold, costs, interval_level, dimensions, custom_metrics, .. } = self;
         let new = NewDefinition {
@@ -239,6 +239,10 @@ impl NewModel {
         let definition = new.first(&self.task)?;
         let attributes = attributes_of(&self.attributes)?;
         let workspace = catalog.workspace(&self.workspace).await?.entity.id;
+        if attributes.is_empty() {
+            let model = catalog.ensure_defined_model(&workspace, &self.name, &definition, now).await?;
+            return Ok(AnyEntity::Model(model));
+        }
         let what = New::Model { workspace, definition };
         catalog.create(NewEntity { name: self.name, attributes, what }, now).await
     }

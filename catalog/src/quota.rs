@@ -3,18 +3,8 @@
 use std::collections::BTreeMap;
 
 use event::{Error, Id, Result};
-use log::key;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
-use table::{Change, Item, Policy, item::Value, update};
-
-use super::Catalog;
-
-/// Form of the item of a quota.
-const FORM: i64 = 1;
-
-/// Attribute of an item that holds limits.
-const LIMITS_ATTRIBUTE: &str = "limits";
 
 /// Greatest value of a limit.
 pub const MAX_QUOTA: u64 = 1_000_000_000_000_000;
@@ -76,7 +66,7 @@ pub type LimitValues = BTreeMap<String, Option<Number>>;
 
 /// Limits that are set; an unset limit bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "LimitValues", into = "BTreeMap<&'static str, Option<u64>>")]
+#[serde(try_from = "LimitValues", into = "BTreeMap<&'static str, u64>")]
 pub struct Quota {
     most: [Option<u64>; LIMIT_COUNT],
 }
@@ -85,15 +75,13 @@ impl TryFrom<LimitValues> for Quota {
     type Error = Error;
 
     fn try_from(values: LimitValues) -> Result<Self> {
-        let mut quota = Self::default();
-        quota.change(&values)?;
-        Ok(quota)
+        Ok(Self::default().with(&Self::changes(&values)?))
     }
 }
 
-impl From<Quota> for BTreeMap<&'static str, Option<u64>> {
+impl From<Quota> for BTreeMap<&'static str, u64> {
     fn from(quota: Quota) -> Self {
-        quota.limits().map(|(limit, most)| (limit.name, most)).collect()
+        quota.limits().filter_map(|(limit, most)| Some((limit.name, most?))).collect()
     }
 }
 
@@ -138,110 +126,63 @@ impl Quota {
     /// # Errors
     /// `Invalid`, when there is no limit of this name, or the number is 0 or greater than [`MAX_QUOTA`].
     pub fn set(&mut self, name: &str, most: Option<u64>) -> Result<()> {
-        let at = LIMITS.iter().position(|limit| limit.name == name).ok_or_else(|| {
-            let known = LIMITS.map(|limit| limit.name).join(", ");
-            Error::invalid(format!("`{name}` is not a limit; the limits are {known}"))
-        })?;
-        if most.is_some_and(|most| !(1..=MAX_QUOTA).contains(&most)) {
-            return Err(Error::invalid(format!("{name} is 1 to {MAX_QUOTA}, or none")));
-        }
-        self.most[at] = most;
+        *self = self.with(&[limit_of(name, most)?]);
         Ok(())
     }
 
-    /// Sets the limits that are given, and removes those without a value.
+    /// Reads the limits that are given by name: the place of each, and its value.
     ///
     /// # Errors
     /// `Invalid`, when a number is not whole; those of [`Quota::set`].
-    pub fn change(&mut self, values: &LimitValues) -> Result<()> {
-        for (name, number) in values {
+    pub fn changes(values: &LimitValues) -> Result<Vec<(usize, Option<u64>)>> {
+        let change = |(name, number): (&String, &Option<Number>)| {
             // 4.0 is a whole number in JSON, too.
             let is_whole = |n: &f64| n.fract() == 0.0 && (0.0..=MAX_QUOTA as f64).contains(n);
             let whole = |number: &Number| match number.as_f64().filter(is_whole) {
                 Some(whole) => Ok(whole as u64),
                 None => Err(Error::invalid(format!("{name} is not a whole number from 1 to {MAX_QUOTA}"))),
             };
-            self.set(name, number.as_ref().map(whole).transpose()?)?;
-        }
-        Ok(())
+            limit_of(name, number.as_ref().map(whole).transpose()?)
+        };
+        values.iter().map(change).collect()
     }
 
-    /// Adds these limits to an item.
-    pub fn note(&self, item: Item) -> Item {
-        if self.is_empty() { item } else { item.with(LIMITS_ATTRIBUTE, Value::record(self)) }
-    }
-
-    /// Decodes the limits of an item.
-    ///
-    /// # Errors
-    /// `Corrupt`, when one is not a limit.
-    pub fn of(item: &Item) -> Result<Self> {
-        let limits = item.attributes.get(LIMITS_ATTRIBUTE).map(Value::to_record).transpose();
-        limits.map(Option::unwrap_or_default).map_err(|error| item.corrupt(error))
+    /// Returns the quota with limits set, and with those removed that have no value.
+    #[must_use]
+    pub fn with(mut self, changes: &[(usize, Option<u64>)]) -> Self {
+        changes.iter().for_each(|(at, most)| self.most[*at] = *most);
+        self
     }
 }
 
-impl Catalog {
-    /// Reads the quota of a workspace: one read.
-    ///
-    /// # Errors
-    /// Errors of the table.
-    pub async fn quota(&self, workspace: &Id) -> Result<Quota> {
-        stored(self.table.get(&key::quota(workspace)).await?)
+/// Returns the place of a limit, and its checked value.
+fn limit_of(name: &str, most: Option<u64>) -> Result<(usize, Option<u64>)> {
+    let at = LIMITS.iter().position(|limit| limit.name == name).ok_or_else(|| {
+        let known = LIMITS.map(|limit| limit.name).join(", ");
+        Error::invalid(format!("`{name}` is not a limit; the limits are {known}"))
+    })?;
+    match most.is_some_and(|most| !(1..=MAX_QUOTA).contains(&most)) {
+        true => Err(Error::invalid(format!("{name} is 1 to {MAX_QUOTA}, or none"))),
+        false => Ok((at, most)),
     }
-
-    /// Changes the quota of a workspace. Services notice within 5 seconds.
-    ///
-    /// # Errors
-    /// Errors of `change` and of the table.
-    pub async fn change_quota(
-        &self,
-        workspace: &Id,
-        change: impl Fn(&mut Quota) -> Result<()>,
-    ) -> Result<Quota> {
-        let key = key::quota(workspace);
-        update(&*self.table, &key, Policy::of(&"the quota"), async |item| {
-            let known = stored(item)?;
-            let mut wanted = known;
-            change(&mut wanted)?;
-            if wanted == known {
-                return Ok(Change::Leave(known));
-            }
-            Ok(Change::Put(wanted.note(Item::new(key.clone()).with("v", FORM)), wanted))
-        })
-        .await
-    }
-}
-
-fn stored(item: Option<Item>) -> Result<Quota> {
-    let Some(item) = item else { return Ok(Quota::default()) };
-    item.check_version(FORM)?;
-    Quota::of(&item)
 }
 
 #[cfg(test)]
 mod tests {
-    use event::Timestamp;
-
     use super::*;
 
     #[test]
     fn a_quota_is_read_as_it_was_written() {
-        let workspace = Id::new(Timestamp::default());
         let mut quota = Quota::default();
         assert!(quota.is_empty());
         for (number, limit) in (1..).zip(LIMITS) {
             quota.set(limit.name, Some(number)).unwrap();
         }
         quota.set("rows_per_day", None).unwrap();
-        let item = quota.note(Item::new(key::quota(&workspace)).with("v", FORM).with("ver", 3));
-        assert_eq!(stored(Some(item.clone())).unwrap(), quota);
+        assert_eq!(serde_json::from_value::<Quota>(serde_json::json!(quota)).unwrap(), quota);
         for (name, most) in [("rows", Some(1)), ("rows_per_day", Some(0)), ("rows_per_day", Some(u64::MAX))] {
             assert!(quota.set(name, most).is_err(), "{name} {most:?}");
         }
-        let wrong: BTreeMap<String, Value> = [("rows_per_day".to_owned(), Value::from(-1))].into();
-        assert!(stored(Some(item.clone().with(LIMITS_ATTRIBUTE, wrong))).is_err());
-        assert!(stored(Some(item.with("v", 2))).is_err());
         let read = |text: &str| serde_json::from_str::<Quota>(text).map(|quota| quota.most[3]);
         assert_eq!(read(r#"{"rows_per_day":4.0}"#).unwrap(), Some(4));
         for wrong in [r#"{"rows_per_day":1.5}"#, r#"{"rows_per_day":-1}"#, r#"{"rows":1}"#, "1"] {

@@ -1,13 +1,13 @@
-//! Settings of a workspace, such as the metric by which its releases are ranked, and the acceptance of predictions of
-//! unregistered releases.
+//! Settings of a workspace, such as the metric by which its releases are ranked, the acceptance of predictions of
+//! unregistered releases, and the bounds of appends.
 
-use event::{Error, Id, Result, Timestamp};
+use event::{Error, Id, Result, Timestamp, lane::MAX_LANES};
 use fold::{AnyMetric, metric::Direction};
 use log::key;
 use serde::{Deserialize, Serialize};
 use table::{Change, Item, Policy, update};
 
-use super::{Catalog, MAX_DELAY_DAYS, feed::model_id};
+use super::{Catalog, MAX_DELAY_DAYS, Quota, feed::model_id};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -65,6 +65,12 @@ pub struct Settings {
     /// Days that must pass after a day before releases are ranked over it, up to [`MAX_DELAY_DAYS`]; with `None` the present day
     /// counts too.
     pub leaderboard_delay: Option<u32>,
+    /// Number of lanes of the days that begin from now on, 1 to [`MAX_LANES`]; 1 when `None`. Of a day that has begun it is fixed
+    /// (see [`event::lane`]).
+    pub lanes: Option<u8>,
+    /// Limits of appends.
+    #[serde(default, skip_serializing_if = "Quota::is_empty")]
+    pub quota: Quota,
     ver: i64,
 }
 
@@ -81,6 +87,11 @@ impl Settings {
     /// Number of days over which releases are ranked.
     pub fn days(&self) -> u32 {
         self.leaderboard_days.unwrap_or(LEADERBOARD_DAYS).clamp(1, MAX_LEADERBOARD_DAYS)
+    }
+
+    /// Number of lanes of the days that begin from now on.
+    pub fn lanes(&self) -> u8 {
+        self.lanes.unwrap_or(1)
     }
 
     /// Number of judged predictions that a release must have to be ranked by the primary metric.
@@ -115,10 +126,11 @@ impl Catalog {
         drop(self.refresh_leaderboard(workspace, now).await);
     }
 
-    /// Changes the settings of a workspace.
+    /// Changes the settings of a workspace. Ingest services notice within 5 seconds.
     ///
     /// # Errors
-    /// `NotFound`, when there is no model of the name given for unknown releases; those of the table.
+    /// `NotFound`, when there is no model of the name given for unknown releases; `Invalid`, when a number is out of its bounds; those of
+    /// the table.
     pub async fn change_settings(&self, workspace: &Id, change: impl Fn(&mut Settings)) -> Result<Settings> {
         update(&*self.table, &key::settings(workspace), Policy::of(&"the settings"), async |item| {
             let known: Option<Settings> = item.map(|item| item.to_record(ITEM_VERSION)).transpose()?;
@@ -142,6 +154,9 @@ impl Catalog {
                 return Err(Error::invalid(format!(
                     "releases are ranked 0 to {MAX_DELAY_DAYS} days after a day"
                 )));
+            }
+            if wanted.lanes.is_some_and(|lanes| !(1..=MAX_LANES).contains(&lanes)) {
+                return Err(Error::invalid(format!("a day has 1 to {MAX_LANES} lanes")));
             }
             wanted.ver = known.ver + 1;
             Ok(Change::Put(Item::record(key::settings(workspace), ITEM_VERSION, &wanted), wanted))

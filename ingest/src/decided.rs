@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use catalog::Lanes;
 use event::{Columns, Day, Error, Id, Kind, Result, Timestamp, Window};
 use log::key::{DecisionId, LogId};
 
@@ -24,7 +23,7 @@ impl Ingest {
         events: (Kind, Columns),
     ) -> Result<BTreeMap<LogId, u64>> {
         let (lanes, outcomes) = self.kept_of(workspace, events).await?;
-        self.appender.bounds_of_decided(workspace, &lanes, outcomes).await
+        self.appender.bounds_of_decided(workspace, lanes, outcomes).await
     }
 
     /// Appends the missing outcomes of a decision, which are always the same, and returns their number. Outcomes of days that are
@@ -44,7 +43,7 @@ impl Ingest {
         if outcomes.rows() == 0 {
             return Ok(0);
         }
-        self.appender.append_decided(workspace, &lanes, (id, outcomes), after).await
+        self.appender.append_decided(workspace, lanes, (id, outcomes), after).await
     }
 
     /// Returns the events of days that still have their events, as a batch. All rows of a day are left out or none, so a log
@@ -53,7 +52,7 @@ impl Ingest {
         &self,
         workspace: &Id,
         (kind, events): (Kind, Columns),
-    ) -> Result<(Lanes, Batch)> {
+    ) -> Result<(u8, Batch)> {
         self.workspace(workspace.as_str()).await?.check_open()?;
         let now = self.clock().now();
         let field = if kind == Kind::Outcomes { "predicted_at" } else { kind.time_field() };
@@ -68,7 +67,7 @@ impl Ingest {
             let keeps = self.catalog().kept(workspace, Window::new(*from, *to)?, now).await?;
             kept.retain(|row| keeps.keeps(days[*row]));
         }
-        let lanes = self.lanes.get(workspace.clone(), now, self.catalog().lanes(workspace)).await?;
+        let lanes = self.lanes(workspace).await?;
         let numbers = (1..=events.rows as u64).collect();
         let all = Batch { kind, columns: events, days, waits: Vec::new(), numbers, event_id: None };
         Ok((lanes, if kept.len() == all.rows() { all } else { all.take(&kept) }))

@@ -142,7 +142,7 @@ impl Quotas {
         token: Option<&TokenQuota>,
         caller: Arc<str>,
     ) -> Result<Charge, Error> {
-        let read = self.catalog.quota(workspace);
+        let read = async { self.catalog.settings(workspace).await.map(|settings| settings.quota) };
         let quota = self.set.get(workspace.clone(), self.clock.now(), read).await?;
         let own = (!quota.is_empty()).then(|| Counted { owner: OWNERS[0], id: workspace.clone(), quota });
         let of_token = |of: &TokenQuota| Counted { owner: OWNERS[1], id: of.token.clone(), quota: of.quota };
@@ -445,7 +445,8 @@ mod tests {
 
         async fn set(&self, name: &str, most: Option<u64>) {
             let catalog = Catalog::new(Arc::clone(&self.table));
-            catalog.change_quota(&self.workspace, |quota| quota.set(name, most)).await.unwrap();
+            let set = |settings: &mut catalog::Settings| settings.quota.set(name, most).unwrap();
+            catalog.change_settings(&self.workspace, set).await.unwrap();
         }
 
         fn process(&self, wrong_by_minutes: i64) -> Quotas {

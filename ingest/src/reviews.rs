@@ -233,7 +233,7 @@ impl Ingest {
             let wrong = || Error::corrupt(format!("the answer to {id} names no logs"));
             let log = |(log, seq): (&String, &u64)| Some((key::parse_log(&id.workspace, log)?, *seq));
             let after = answer.after.iter().map(log).collect::<Option<_>>().ok_or_else(wrong)?;
-            by(Arc::new(author), self.appender.append_answer(id, &lanes, kept, &after)).await?;
+            by(Arc::new(author), self.appender.append_answer(id, lanes, kept, &after)).await?;
         }
         self.catalog().note_appended(id).await
     }

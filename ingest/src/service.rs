@@ -8,8 +8,8 @@ use std::{
 };
 
 use catalog::{
-    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Measured, Noted, ReleaseChange,
-    ToMeasure, Workspace,
+    Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Measured, Noted, ReleaseChange, ToMeasure,
+    Workspace,
 };
 use event::{Clock, Day, Error, Id, Kind, Share};
 use futures::future::BoxFuture;
@@ -52,7 +52,7 @@ pub struct Ingest {
     /// is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
-    pub(crate) lanes: Cached<Id, Lanes>,
+    lanes: Cached<Id, u8>,
     keeping: Cached<Id, Keeping>,
     definitions: Cached<Id, Arc<Definitions>>,
     /// Runs that are there, by their workspaces.
@@ -197,7 +197,7 @@ impl Ingest {
         let is_repeat = self.repeats_erased(workspace, &batch, idempotency_key, remember).await?;
         let (lanes, recorded) = self.prepare(workspace, &batch, gates, is_repeat).await?;
         let id = workspace.id();
-        let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
+        let receipt = self.appender.append(id, lanes, batch, idempotency_key, remember).await?;
         self.record(id, recorded, &receipt).await;
         Ok(receipt)
     }
@@ -242,7 +242,7 @@ impl Ingest {
         let id = workspace.id();
         let (lanes, recorded) = self.prepare(workspace, &batch.take(good), Gates::Ask, false).await?;
         let chunk = ChunkRows { origin, batch, good };
-        let receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
+        let receipt = self.appender.append_chunk(id, lanes, &chunk).await?;
         self.record(id, recorded, &receipt).await;
         Ok(receipt)
     }
@@ -255,7 +255,7 @@ impl Ingest {
         batch: &Batch,
         gates: Gates,
         is_repeat: bool,
-    ) -> Result<(Lanes, Recorded), SubmitError> {
+    ) -> Result<(u8, Recorded), SubmitError> {
         // By its id: the path that the caller resolved long ago may be another workspace's by now.
         self.workspace(workspace.id().as_str()).await?.check_open()?;
         self.check(workspace, batch, gates, is_repeat).await?;
@@ -268,12 +268,18 @@ impl Ingest {
         }
         self.use_named(workspace, batch).await?;
         let id = workspace.id();
-        let lanes = self.lanes.get(id.clone(), self.clock.now(), self.catalog.lanes(id)).await?;
+        let lanes = self.lanes(id).await?;
         // A larger one is left to the projector.
         let is_recorded = batch.kind == Kind::Releases && batch.rows() <= MAX_RECORDED_ROWS;
         let changes = if is_recorded { ReleaseChange::of(&batch.columns)? } else { Vec::new() };
         let (defines, runs) = (defining::days_of(batch), run_metrics(batch));
         Ok((lanes, Recorded { changes, defines, runs }))
+    }
+
+    /// Returns the number of lanes of new days of a workspace, as it was [`CACHED_SECONDS`] ago at most.
+    pub(crate) async fn lanes(&self, workspace: &Id) -> Result<u8, Error> {
+        let read = async { self.catalog.settings(workspace).await.map(|settings| settings.lanes()) };
+        self.lanes.get(workspace.clone(), self.clock.now(), read).await
     }
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that no event belongs to

@@ -223,11 +223,6 @@ pub fn parse_log(workspace: &Id, text: &str) -> Option<LogId> {
     parse_segment(&Key::new(day_partition(workspace), format!("{text}/{:010}", 1))).map(|(log, _)| log)
 }
 
-/// Number of lanes of new logs of a workspace.
-pub fn lanes(workspace: &Id) -> Key {
-    Key::new(workspace_page(workspace), "set#lanes")
-}
-
 /// Over how many partitions the markers of batches are spread: each takes about 1,000 a second.
 const BATCH_PARTITIONS: u32 = 256;
 
@@ -309,7 +304,7 @@ mod tests {
             segment(&log(), 42).to_string(),
             batch(&w, Kind::Predictions, "nightly-2013-06-01").to_string(),
             chunk(&w, Kind::Predictions, "0af1", 61).to_string(),
-            format!("{}\n{}\n{}", lanes(&w), quota(&w), alert_rules(&w)),
+            alert_rules(&w).to_string(),
             quota_used(&w, day, &w).to_string(),
             consumer(&w, "billing").to_string(),
             format!("{}\n{}", retention(&w), expired(&w, day)),

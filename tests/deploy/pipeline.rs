@@ -173,7 +173,7 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     for spec in [v1, release_of("m", "v2")] {
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     }
-    catalog.set_lanes(workspace.id(), 2).await.unwrap();
+    catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(2)).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;

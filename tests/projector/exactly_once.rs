@@ -119,7 +119,8 @@ async fn run(seed: u64) -> usize {
     let sound = Arc::clone(&fresh.table);
     let workspace = register(&sound, "sim/one", &["v1"], clock().now()).await;
     let lanes = 1 + (seed % 3) as u8;
-    Catalog::new(Arc::clone(&sound)).set_lanes(workspace.id(), lanes).await.unwrap();
+    let catalog = Catalog::new(Arc::clone(&sound));
+    catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(lanes)).await.unwrap();
     let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, Faults::doubts(12 + seed % 24)));
     let table: Arc<dyn Table> = Arc::clone(&faulty) as _;
     let mut tasks = tokio::task::JoinSet::new();

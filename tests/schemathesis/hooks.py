@@ -244,6 +244,7 @@ def narrow_catalog(path, method, operation):
         if path.endswith("/baselines") and method == "put":
             # Days must be days, and in their order.
             properties["days"] = {"enum": ["2026-04-01..2026-05-31", "2026-06-01"]}
+            schema["required"] = sorted({*schema.get("required", []), "days"})
         if path.endswith("/approvals") and method == "post":
             # Taking back what was not given is a conflict.
             properties.pop("retract", None)
@@ -268,7 +269,7 @@ def narrow_catalog(path, method, operation):
         for name in ("snapshot_from", "snapshot_to"):
             # Either both or none, and in order.
             properties.pop(name, None)
-        if path == "/v1/models" or path.endswith("/models"):
+        if path == "/v1/models":
             # JSON Schema cannot say that edges grow and columns differ, nor what an aggregate in SQL is.
             properties.pop("dimensions", None)
             properties.pop("metrics", None)

@@ -67,7 +67,10 @@ impl World {
     /// # Panics
     /// If it cannot be set.
     pub async fn set_lanes(&self, workspace: &Id, lanes: u8) {
-        self.catalog.set_lanes(workspace, lanes).await.expect("a number of lanes");
+        self.catalog
+            .change_settings(workspace, |settings| settings.lanes = Some(lanes))
+            .await
+            .expect("a number of lanes");
     }
 
     /// Makes a model in a workspace.

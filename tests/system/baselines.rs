@@ -66,7 +66,8 @@ fn baselines_are_named_and_measured_from(place: &Place) {
     let command = ["release", "baseline", "set", "credit/prod/v1", "june", "2026-06-01"];
     assert!(run_ok(place, &command).contains("june"));
     assert_eq!(drift("release:v1/june").status, 200);
-    let gone = service.send("DELETE", &format!("{path}?release=v1&name=june"), &[], None);
+    let june = json!({ "release": "v1", "name": "june", "days": null }).to_string();
+    let gone = service.send("PUT", &path, &[("content-type", "application/json")], Some(june.as_bytes()));
     assert_eq!((gone.status, gone.json()), (200, spring));
     run_ok(place, &["release", "baseline", "delete", "credit/prod/v1", "spring"]);
     assert_eq!(drift("release:v1/spring").status, 404);

@@ -59,8 +59,8 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["access", "revoke", "user:ann", "-w", "credit/prod"]);
     ok(&["alert", "raise", "-w", "credit/prod", "drift", "It moved."]);
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
-    ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
-    same(&["workspace", "lanes", "credit/prod"], &["workspace", "lanes", "-w", "credit/prod"]);
+    ok(&["workspace", "settings", "-w", "credit/prod", "--lanes", "2"]);
+    same(&["workspace", "settings", "credit/prod"], &["workspace", "settings", "-w", "credit/prod"]);
     ok(&["model", "create", "spare", "-w", "credit/prod", "--task", "regression"]);
     ok(&["model", "update", "spare", "--name", "leaving", "-w", "credit/prod"]);
     ok(&["model", "update", "credit/prod/leaving", "--name", "spare"]);
@@ -78,7 +78,7 @@ fn refusals_name_options_and_words() {
     for (args, why) in [
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
-        (&["workspace", "pin", "credit/prod"], "give either a `day` or a `release`"),
+        (&["workspace", "pin", "credit/prod"], "give either `days`, or `pinned` with a `day` or a `release`"),
         (&["user", "show", "ann", "-w", "credit/prod"], "unexpected argument '-w'"),
         (
             &["release", "promote", "credit/prod/nope@v1", "--environment", "x"],
@@ -424,7 +424,6 @@ const READING: &[&[&str]] = &[
     &["workspace", "show", "credit/prod"],
     &["workspace", "list"],
     &["workspace", "settings", "credit/prod"],
-    &["workspace", "lanes", "credit/prod"],
     &["model", "list", "credit/prod", "--fields", "task"],
     &["release", "diff", "v1", "v2", "-w", "credit/prod"],
     &["release", "live", "credit/prod"],
@@ -602,14 +601,14 @@ fn simultaneous_changes_of_limits_all_stay() {
         for limit in limits {
             let service = &service;
             scope.spawn(move || {
-                let body = json!({ limit: 7 }).to_string();
+                let body = json!({ "quota": { limit: 7 } }).to_string();
                 let json_type = [("Content-Type", "application/json")];
-                let path = "/v1/workspaces/credit/prod/quota";
+                let path = "/v1/workspaces/credit/prod/settings";
                 assert_eq!(service.send("patch", path, &json_type, Some(body.as_bytes())).status, 200);
             });
         }
     });
-    let quota = service.get("/v1/workspaces/credit/prod/quota").json();
+    let quota = service.get("/v1/workspaces/credit/prod/settings").json()["quota"].clone();
     assert!(limits.iter().all(|limit| quota[limit] == 7), "{quota}");
 }
 

@@ -77,7 +77,7 @@ fn event(line: &str) -> Option<Event> {
 fn killed_tail_resumes_without_losing_events(place: &Place) {
     let service = Running::start(place, &[], &[]);
     register(&service);
-    run_ok(place, &["workspace", "lanes", "credit/prod", "3"]);
+    run_ok(place, &["workspace", "settings", "credit/prod", "--lanes", "3"]);
     let mut seen = Vec::new();
     thread::scope(|scope| {
         for writer in 0..WRITERS {

@@ -31,7 +31,7 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
         let table = place.store().open().await;
         let (catalog, now) = (Catalog::new(table.clone()), Clock::system().now());
         let workspace = catalog.ensure_workspace(FLIGHTS, now).await.unwrap();
-        catalog.set_lanes(workspace.id(), LANES).await.unwrap();
+        catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(LANES)).await.unwrap();
     });
     run_ok(place, &["demo", "--until", "2013-04-04"]);
     assert_eq!(partitions(place), ["", "/01", "/02", "/03"].map(str::to_owned).into());

@@ -13,7 +13,7 @@ use std::{
 
 use log::key;
 use serde_json::Value;
-use table::{Condition, Item};
+use table::Condition;
 
 use crate::support::{Located, Place, Running, Store, almanac, block_on, run, run_ok};
 
@@ -174,16 +174,18 @@ fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
     // An item that goes, and comes back as another.
     let table = block_on(place.store().open());
     let workspace = block_on(catalog::Catalog::new(table.clone()).workspace("flights/nyc")).unwrap();
-    let lanes = key::lanes(workspace.id());
-    let with = |count: i64| Item::new(lanes.clone()).with("v", 1).with("ver", count).with("count", count);
-    let put = |item| block_on(table.put(item, Condition::None)).unwrap();
-    put(with(1));
+    let settings = key::settings(workspace.id());
+    let set = |lanes| {
+        let catalog = catalog::Catalog::new(table.clone());
+        block_on(catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(lanes))).unwrap();
+    };
+    set(1);
     said(&["admin", "export", "--to", &out("whole")]);
     said(&["demo", "--until", "2013-04-06"]);
-    block_on(table.delete(&lanes, Condition::None)).unwrap();
+    block_on(table.delete(&settings, Condition::None)).unwrap();
     let first = said(&["admin", "export", "--to", &out("first"), "--since", &out("whole")]);
     assert!(first.contains("items changed since") && !first.contains(", 0 are gone"), "{first}");
-    put(with(2));
+    set(2);
     said(&["admin", "rebuild", "-w", "flights/nyc", "--share", "1"]);
     said(&["demo", "--until", "2013-04-07"]);
     let without = error(&run(&place, &["admin", "export", "--to", &out("x"), "--since", &out("first")]));
@@ -219,8 +221,9 @@ fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
     let (here, there) = (folder.path().join("here"), folder.path().join("there"));
     assert_eq!(export(&target, &there)["lasting"], export(&place, &here)["lasting"]);
     assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&place));
-    let found = block_on(async { target.store().open().await.get(&lanes).await }).unwrap();
-    assert_eq!(found, Some(with(2)));
+    let found = block_on(async { target.store().open().await.get(&settings).await }).unwrap();
+    assert_eq!(found, block_on(table.get(&settings)).unwrap());
+    assert_eq!(found.unwrap().int("lanes").unwrap(), 2);
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn killed_services_lose_and_double_nothing() {
         std::env::var("ALMANAC_SOAK_SECONDS").map_or(60, |text| text.parse().expect("a number of seconds"));
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "soak/one"]);
-    run_ok(&place, &["workspace", "lanes", "soak/one", "2"]);
+    run_ok(&place, &["workspace", "settings", "soak/one", "--lanes", "2"]);
     run_ok(&place, &["model", "create", "m", "-w", "soak/one", "--task", "binary"]);
     run_ok(&place, &["release", "create", "v1", "-w", "soak/one", "--model", "m"]);
     run_ok(&place, &["release", "create", "v2", "-w", "soak/one", "--model", "m"]);

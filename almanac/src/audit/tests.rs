@@ -30,7 +30,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern.
-const STEPS: [(&str, &str, &str); 71] = [
+const STEPS: [(&str, &str, &str); 70] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -57,7 +57,7 @@ const STEPS: [(&str, &str, &str); 71] = [
         "/v1/models",
         r#"{"workspace":"credit/prod","name":"risk","task":"binary","positive_label":"1"}"#,
     ),
-    ("POST", "/v1/workspaces/credit/prod/models", r#"{"name":"spare2","task":"regression"}"#),
+    ("POST", "/v1/models", r#"{"workspace":"credit/prod","name":"spare2","task":"regression"}"#),
     ("PATCH", "/v1/models/credit%2Fprod%2Frisk", r#"{"attributes":{"team":"lending"}}"#),
     ("POST", "/v1/configurations", r#"{"workspace":"credit/prod","name":"deep"}"#),
     ("PATCH", "/v1/configurations/credit%2Fprod%2Fdeep", r#"{"attributes":{"team":"lending"}}"#),
@@ -80,11 +80,14 @@ const STEPS: [(&str, &str, &str); 71] = [
     ("DELETE", "/v1/workspaces/credit/prod/alert-rules?rule=few2", ""),
     ("PUT", "/v1/workspaces/credit/prod/consumers", r#"{"consumer":"billing2","kind":"predictions"}"#),
     ("DELETE", "/v1/workspaces/credit/prod/consumers?consumer=billing2", ""),
-    ("PUT", "/v1/workspaces/credit/prod/lanes", r#"{"lanes":2}"#),
-    ("PUT", "/v1/workspaces/credit/prod/pins", r#"{"day":"2026-06-12","pinned":true}"#),
-    ("PUT", "/v1/workspaces/credit/prod/retention", r#"{"days":9992}"#),
-    ("PATCH", "/v1/workspaces/credit/prod/settings", r#"{"primary_metric":"auc","leaderboard_days":2}"#),
-    ("PATCH", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999992}"#),
+    ("PATCH", "/v1/workspaces/credit/prod/retention", r#"{"day":"2026-06-12","pinned":true}"#),
+    ("PATCH", "/v1/workspaces/credit/prod/retention", r#"{"days":9992}"#),
+    (
+        "PATCH",
+        "/v1/workspaces/credit/prod/settings",
+        r#"{"primary_metric":"auc","leaderboard_days":2,"lanes":2}"#,
+    ),
+    ("PATCH", "/v1/workspaces/credit/prod/settings", r#"{"quota":{"rows_per_day":999992}}"#),
     ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
     (
         "POST",
@@ -102,7 +105,7 @@ const STEPS: [(&str, &str, &str); 71] = [
         "/v1/workspaces/credit/prod/baselines",
         r#"{"release":"v1","name":"spring2","days":"2026-05-01..2026-05-31"}"#,
     ),
-    ("DELETE", "/v1/workspaces/credit/prod/baselines?release=v1&name=spring2", ""),
+    ("PUT", "/v1/workspaces/credit/prod/baselines", r#"{"release":"v1","name":"spring2"}"#),
     ("POST", "/v1/workspaces/credit/prod/promotions", r#"{"release":"v1","environment":"test2"}"#),
     ("POST", "/v1/workspaces/credit/prod/promotions", r#"{"release":"v2","environment":"test2"}"#),
     ("POST", "/v1/workspaces/credit/prod/rollbacks", r#"{"environment":"test2"}"#),
@@ -319,8 +322,8 @@ async fn workspace(house: &House) -> AuditLog {
 async fn an_audit_log_is_read_page_by_page(house: House) {
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
     for n in 2..8 {
-        let body = format!(r#"{{"name":"m{n}","task":"regression"}}"#);
-        house.call(&format!("m{n}"), ("POST", "/v1/workspaces/credit/prod/models"), &body).await;
+        let body = format!(r#"{{"workspace":"credit/prod","name":"m{n}","task":"regression"}}"#);
+        house.call(&format!("m{n}"), ("POST", "/v1/models"), &body).await;
         let body = format!(r#"{{"name":"latency","measured_at":"2026-06-10T00:00:0{n}Z","value":1}}"#);
         let append = ("POST", "/v1/workspaces/credit/prod/metrics");
         assert_eq!(house.call(&format!("e{n}"), append, &body).await.status, StatusCode::CREATED);
@@ -409,9 +412,8 @@ async fn a_deleted_workspace_keeps_its_audit_log(house: House) {
     let catalog = Catalog::new(Arc::clone(&house.table)).waiting(std::time::Duration::ZERO);
     let now = Clock::system().now();
     house.call("w", ("POST", "/v1/workspaces"), r#"{"path":"credit/prod"}"#).await;
-    house
-        .call("m", ("POST", "/v1/workspaces/credit/prod/models"), r#"{"name":"m","task":"regression"}"#)
-        .await;
+    let model = r#"{"workspace":"credit/prod","name":"m","task":"regression"}"#;
+    house.call("m", ("POST", "/v1/models"), model).await;
     let own = workspace(&house).await;
     let AuditLog::Workspace(id) = &own else { panic!("it is one") };
     let at = log::key::EntityId::Workspace(id.clone());

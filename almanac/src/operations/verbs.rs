@@ -166,11 +166,16 @@ const FOLLOWED: &[&str] = &["user", "workspace?"];
 /// The other commands.
 const MORE: &[Verb] = &[
     Verb::of("workspace settings", "change_settings").takes(ON_WORKSPACE).or(&["settings"]),
-    Verb::of("workspace quota", "change_quota").takes(ON_WORKSPACE).or(&["quota"]),
-    Verb::of("workspace retention", "set_retention").takes(&["workspace", "days?"]).or(&["retention"]),
-    Verb::of("workspace lanes", "set_lanes").takes(&["workspace", "lanes?"]).or(&["lanes"]),
-    Verb::of("workspace pin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "true")]),
-    Verb::of("workspace unpin", "pin").takes(&["workspace", "day?"]).with(&[("pinned", "false")]),
+    Verb::of("workspace retention", "change_retention")
+        .takes(&["workspace", "days?"])
+        .with(&[("day", ""), ("release", ""), ("pinned", "")])
+        .or(&["retention"]),
+    Verb::of("workspace pin", "change_retention")
+        .takes(&["workspace", "day?"])
+        .with(&[("days", ""), ("pinned", "true")]),
+    Verb::of("workspace unpin", "change_retention")
+        .takes(&["workspace", "day?"])
+        .with(&[("days", ""), ("pinned", "false")]),
     Verb::of("workspace lineage", "lineage").takes(ON_WORKSPACE),
     Verb::of("workspace counter add", "count").takes(&["type", "entity", "counter", "by"]).alone("value"),
     Verb::of("workspace counter show", "counter").takes(&["type", "entity", "counter"]).alone("value"),
@@ -209,7 +214,7 @@ const MORE: &[Verb] = &[
         .takes(ON_WORKSPACE)
         .columns("at what about model environment note"),
     Verb::of("release baseline set", "set_baseline").takes(&["release", "name", "days"]),
-    Verb::of("release baseline delete", "delete_baseline").takes(&["release", "name"]),
+    Verb::of("release baseline delete", "set_baseline").takes(&["release", "name"]).with(&[("days", "")]),
     Verb::of("run create", "create_run").takes(ON_WORKSPACE).alone("id"),
     Verb::of("run list", "list_runs")
         .takes(OF)
@@ -219,7 +224,9 @@ const MORE: &[Verb] = &[
     Verb::of("run history", "metric_history").takes(&["run", "metric"]).columns("step at value"),
     Verb::of("group add", "add_member").takes(&["group", "member"]),
     Verb::of("group remove", "remove_member").takes(&["group", "member"]),
-    Verb::of("group members", "list_members").takes(&["group"]),
+    Verb::of("group members", "show_group")
+        .takes(&["group"])
+        .tables(&[("members", "user user_name system system_name since")]),
     Verb::of("outcome unmatched", "unmatched_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome rematch", "rematch_outcomes").takes(ON_WORKSPACE),
     Verb::of("outcome history", "outcome_history").takes(ON_WORKSPACE),

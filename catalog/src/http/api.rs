@@ -1,7 +1,6 @@
 //! What the OpenAPI document says of entities.
 
 use axum::http::StatusCode;
-use event::{Task, lane::MAX_LANES};
 use log::key::EntityKind;
 use serde_json::{Value, json};
 use web::{
@@ -10,16 +9,15 @@ use web::{
         Content, Header, ObjectBuilder, RefOr, Required, Response, Schema, Type,
         content::ContentBuilder,
         example::ExampleBuilder,
-        path::{ParameterBuilder, ParameterIn, ParameterStyle},
+        path::{ParameterBuilder, ParameterIn},
     },
     parameter, schema,
 };
 
 use super::{
-    judging::of_task,
+    entity::Parameters,
     schemas::{self, new_entity},
 };
-use crate::MAX_PAGE;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -94,6 +92,9 @@ pub(super) fn create(kind: EntityKind) -> Operation {
         EntityKind::Workspace => {
             " Without attributes, a workspace that is there is left as it is. Its category is created when it is new."
         }
+        EntityKind::Model => {
+            " Without attributes, a model that is there is left as it is; judged otherwise it is a conflict. The positive label of a binary task is `1` unless it is given."
+        }
         EntityKind::Snapshot => {
             " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the read version and the digest."
         }
@@ -131,22 +132,7 @@ pub(super) fn list(kind: EntityKind) -> Operation {
             operation.takes(of(parent).required(Required::True).description(Some("The workspace, by id or path.")))
         }
     };
-    let field = schema::string().pattern(Some("^([a-z_]+|attributes\\..+)$"));
-    let fields = schema::array(field).min_items(Some(1)).unique_items(true);
-    let instant = || schema::any_of([schema::time().into(), schema::day().into()]);
-    let query =
-        |name: &str, schema: RefOr<Schema>, says: &str| parameter(ParameterIn::Query, name, schema, says);
-    let operation = operation
-        .takes(query("limit", schema::integer(1..=MAX_PAGE).into(), "The most in an answer; 100 when it is not given.").example(Some(json!(20))))
-        .takes(query("cursor", schema::string().into(), "Go on after an answer, by its `next_cursor`."))
-        .takes(query("since", instant(), "Only what was created at this instant (or the beginning of this day) or later.").example(Some(json!("2026-01-01"))))
-        .takes(query("until", instant(), "Only what was created before it."))
-        .takes(query("order", schema::one_of(["oldest", "newest"]).into(), "Which come first; the oldest when it is not given."))
-        .takes(
-            query("fields", fields.into(), "Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always.")
-                .style(Some(ParameterStyle::Form))
-                .explode(Some(false)),
-        );
+    let operation = operation.query::<Parameters>();
     operation.answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
 }
 
@@ -181,7 +167,9 @@ pub(super) fn named(kind: EntityKind, method: fn(String, &str) -> Operation, id:
 
 pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
     let summary = match kind {
-        EntityKind::Workspace | EntityKind::User => format!("Show {} with all that belongs to it", a(kind)),
+        EntityKind::Workspace | EntityKind::User | EntityKind::Group => {
+            format!("Show {} with all that belongs to it", a(kind))
+        }
         _ => format!("Show {}", a(kind)),
     };
     let operation = match kind {
@@ -233,38 +221,4 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
         })
         .takes(if_match())
         .answers(StatusCode::NO_CONTENT, gone)
-}
-
-pub(super) fn create_model() -> Operation {
-    let new = || schema::object([("name", schema::name().into())]);
-    let new = schema::any_of(Task::NAMES.map(|task| of_task(new(), task)));
-    let example = json!({ "name": "risk", "task": "binary", "positive_label": "default" });
-    Operation::post("/v1/workspaces/{category}/{name}/models", "ensure_model")
-        .tag("catalog")
-        .summary("Create a model, if it is new")
-        .description("The same model again is left as it is; judged otherwise it is a conflict. The positive label of a binary task is `1` unless it is given.")
-        .body("Its name and what it predicts.", [(JSON, content(new, Some(example)))])
-        .answers(StatusCode::CREATED, answer("The model.", JSON, schema::component("Model")))
-}
-
-const LANES: &str = "/v1/workspaces/{category}/{name}/lanes";
-
-fn lanes_schema() -> ObjectBuilder {
-    schema::object([("lanes", schema::integer(1..=usize::from(MAX_LANES)).into())])
-}
-
-pub(super) fn lanes() -> Operation {
-    Operation::get(LANES, "lanes")
-        .tag("catalog")
-        .summary("Tell over how many lanes the days of a workspace are spread")
-        .answers(StatusCode::OK, answer("How many.", JSON, lanes_schema()))
-}
-
-pub(super) fn set_lanes() -> Operation {
-    Operation::put(LANES, "set_lanes")
-        .tag("catalog")
-        .summary("Set over how many lanes the days of a workspace are spread")
-        .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are.")
-        .body("How many.", [(JSON, content(lanes_schema(), Some(json!({ "lanes": 2 }))))])
-        .answers(StatusCode::OK, answer("How many.", JSON, lanes_schema()))
 }

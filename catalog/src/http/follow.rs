@@ -44,7 +44,7 @@ struct Seen {
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+pub(super) enum Order {
     #[default]
     Newest,
     Oldest,

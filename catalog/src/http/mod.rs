@@ -21,28 +21,26 @@ mod live;
 mod people;
 mod people_api;
 mod promotion;
-mod quota;
 mod retention;
 mod review;
 mod run;
 mod schemas;
 mod settings;
-mod workspace;
 
 pub use alert::standing_json;
 pub use entity::{created, instant, page, parent_kind};
 pub use erasure::erasure_json;
 pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
-pub use quota::quota_schema;
 pub use retention::pinned_snapshots;
 pub use review::{
-    answer_review_item, answered_json, asked_json, create_review, delete_review, given_json, judge,
-    list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items, review_json,
-    review_schemas, reviewed_answers,
+    OneReview, answer_review_item, answered_json, asked_json, create_review, delete_review, given_json,
+    judge, list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items,
+    review_json, review_schemas, reviewed_answers,
 };
 pub(crate) use schemas::what_schema;
 pub use schemas::{baselines_schema, ranking_metrics};
+pub use settings::quota_schema;
 pub(crate) use web::schema::id as id_schema;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as
@@ -100,14 +98,8 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         routes = one(routes, kind);
         if kind == EntityKind::Workspace {
             routes = routes
-                .add(api::create_model(), maintain(), workspace::create_model)
-                .add(api::set_lanes(), maintain(), workspace::set_lanes)
-                .add(api::lanes(), read(), workspace::lanes)
-                .add(retention::set_operation(), maintain(), retention::set)
+                .add(retention::change_operation(), maintain(), retention::change)
                 .add(retention::operation(), read(), retention::show)
-                .add(retention::pin_operation(), maintain(), retention::pin)
-                .add(quota::change_operation(), RequiredPermission::workspace(Right::Admin), quota::change)
-                .add(quota::operation(), read(), quota::show)
                 .add(erasure::begin_operation(), RequiredPermission::workspace(Right::Admin), erasure::begin)
                 .add(erasure::list_operation(), RequiredPermission::workspace(Right::Admin), erasure::list)
                 .add(settings::change_operation(), maintain(), settings::change)
@@ -153,7 +145,6 @@ fn people(routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(people_api::grants(), demands::of_grants(Right::Read), people::grants)
         .add(people_api::add_member(), RequiredPermission::server(Right::Admin), people::add_member)
         .add(people_api::remove_member(), RequiredPermission::server(Right::Admin), people::remove_member)
-        .add(people_api::members(), RequiredPermission::server(Right::Read), people::members)
         .add(people_api::count(), demands::of_counter(Right::Append), people::count)
         .add(people_api::counter(), demands::of_counter(Right::Read), people::counter)
         .add(

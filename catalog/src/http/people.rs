@@ -15,7 +15,7 @@ use serde_json::{Number, json};
 use utoipa::IntoParams;
 use web::{Problem, QueryParams, Whole, json_object, schema};
 
-use crate::{Catalog, Grant, Membership, Role, Service, json};
+use crate::{Catalog, Grant, Role, Service, json};
 
 /// Maximum amount added or subtracted at once: up to here every whole number is exact in JSON.
 pub(super) const MOST: i64 = 1 << 53;
@@ -65,17 +65,6 @@ pub(super) async fn remove_member(
     let (group, member) = service.membership(&group, &member).await?;
     service.catalog().remove_member(&group, &member, service.clock().now()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-pub(super) async fn members(
-    State(service): State<Arc<Service>>,
-    path: Segments<String>,
-) -> Result<Response, Problem> {
-    let group = service.catalog().resolve(EntityKind::Group, &segments(path)?).await?;
-    let members = service.catalog().memberships(&group).await?;
-    let names = service.catalog().names(members.iter().flat_map(Membership::entities)).await?;
-    let members = members.iter().map(|one| json::membership(one, &names)).collect::<Vec<_>>();
-    Ok(Json(json!({ "members": members })).into_response())
 }
 
 #[derive(Deserialize)]

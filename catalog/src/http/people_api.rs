@@ -37,16 +37,6 @@ pub(super) fn remove_member() -> Operation {
     member(Operation::delete, "remove_member").summary("Take a user or system out of a group")
 }
 
-pub(super) fn members() -> Operation {
-    let members = schema::array(schema::component("Membership"));
-    Operation::get("/v1/groups/{group}/members", "list_members")
-        .tag("people")
-        .summary("List the members of a group")
-        .description("The groups of a user are on the user's page.")
-        .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
-        .answers(StatusCode::OK, answer("Its members.", JSON, schema::object([("members", members.into())])))
-}
-
 fn role(method: fn(String, &str) -> Operation, id: &str) -> Operation {
     let principal = schema::string().pattern(Some("^(user|group|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
     let says = "Who: `user:`, `group:` or `system:` and an id or a name.";

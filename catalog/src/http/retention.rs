@@ -8,9 +8,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Day, Id, Timestamp, Window};
+use event::{Day, Error, Id, Timestamp, Window};
 use log::key::EntityId;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
     InPath, Operation, Problem, Whole, answer, content, json_object,
@@ -18,59 +18,45 @@ use web::{
     schema,
 };
 
-use super::api::JSON;
+use super::{api::JSON, settings::given};
 use crate::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention, Service};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewRetention {
-    /// A number, for 30.0 is a whole number in JSON, too. It must be there, if only as null.
-    #[serde(deserialize_with = "number_or_null")]
-    days: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewPin {
+/// A change: of the days for which events are kept, or of one pin.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RetentionChange {
+    /// A number, for 30.0 is a whole number in JSON, too; `Some(None)` for good.
+    #[serde(deserialize_with = "given")]
+    days: Option<Option<f64>>,
     day: Option<String>,
     release: Option<String>,
-    pinned: bool,
+    pinned: Option<bool>,
 }
 
-fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D::Error> {
-    Option::deserialize(input)
-}
+const PATH: &str = "/v1/workspaces/{category}/{name}/retention";
 
 pub(super) fn operation() -> Operation {
-    Operation::get("/v1/workspaces/{category}/{name}/retention", "retention")
+    Operation::get(PATH, "retention")
         .tag("catalog")
         .summary("Tell how long a workspace keeps its events")
         .answers(StatusCode::OK, setting())
 }
 
-pub(super) fn set_operation() -> Operation {
+pub(super) fn change_operation() -> Operation {
     let days = schema::integer(1..=MAX_RETENTION_DAYS as usize)
         .schema_type(schema::types(&[Type::Integer], true))
         .description(Some("For how many days after their own; null for good."));
-    Operation::put("/v1/workspaces/{category}/{name}/retention", "set_retention")
-        .tag("catalog")
-        .summary("Set how long a workspace keeps its events")
-        .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay.")
-        .body("For how long.", [(JSON, content(schema::object([("days", days.into())]), Some(json!({ "days": 3650 }))))])
-        .answers(StatusCode::OK, setting())
-}
-
-pub(super) fn pin_operation() -> Operation {
-    let pinned = || -> RefOr<Schema> { ObjectBuilder::new().schema_type(Type::Boolean).into() };
-    let pin = schema::any_of([
+    let pinned = || -> RefOr<Schema> { schema::boolean().into() };
+    let change = schema::any_of([
+        schema::object([("days", days.into())]).into(),
         schema::object([("day", schema::day().into()), ("pinned", pinned())]).into(),
         schema::object([("release", schema::name().into()), ("pinned", pinned())]).into(),
     ]);
-    Operation::put("/v1/workspaces/{category}/{name}/pins", "pin")
+    Operation::patch(PATH, "change_retention")
         .tag("catalog")
-        .summary("Pin a day or a release, or unpin it")
-        .description(format!("The events of a pinned day, and of all days on which events name a pinned release, stay whatever their age. At most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases are pinned. A day whose events were deleted cannot be pinned: that is a conflict."))
-        .body("What.", [(JSON, content(pin, Some(json!({ "day": "2026-06-01", "pinned": true }))))])
+        .summary("Set how long a workspace keeps its events, or pin a day or a release, or unpin it")
+        .description(format!("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. The events of a pinned day, and of all days on which events name a pinned release, stay whatever their age. At most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases are pinned. A day whose events were deleted cannot be pinned: that is a conflict."))
+        .body("For how long, or what is pinned.", [(JSON, content(change, Some(json!({ "days": 3650 }))))])
         .answers(StatusCode::OK, setting())
 }
 
@@ -132,41 +118,39 @@ pub(super) async fn show(
     Ok(Json(body(workspace.id(), &retention, service.clock().now())).into_response())
 }
 
-pub(super) async fn set(
+pub(super) async fn change(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
     headers: HeaderMap,
-    new: Whole,
+    change: Whole,
 ) -> Result<Response, Problem> {
-    let new: NewRetention = json_object(&headers, new)?;
-    let is_whole = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_RETENTION_DAYS)).contains(days);
-    if let Some(days) = new.days.filter(|days| !is_whole(days)) {
-        let detail = format!("days: `{days}` is not a whole number from 1 to {MAX_RETENTION_DAYS}");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-    }
-    let (days, now) = (new.days.map(|days| days as u32), service.clock().now());
-    let workspace = service.catalog().workspace(&workspace).await?;
-    let retention = service.catalog().set_retention(workspace.id(), days, now).await?;
-    Ok(Json(body(workspace.id(), &retention, now)).into_response())
-}
-
-pub(super) async fn pin(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    headers: HeaderMap,
-    new: Whole,
-) -> Result<Response, Problem> {
-    let new: NewPin = json_object(&headers, new)?;
-    let pin = match (new.day, new.release) {
-        (Some(day), None) => Pin::Day(day.parse()?),
-        (None, Some(release)) => Pin::Release(release),
+    let RetentionChange { days, day, release, pinned } = json_object(&headers, change)?;
+    let (catalog, now) = (service.catalog(), service.clock().now());
+    let workspace = catalog.workspace(&workspace).await?.entity.id;
+    let retention = match (days, day, release, pinned) {
+        (Some(days), None, None, None) => {
+            catalog.set_retention(&workspace, days.map(whole).transpose()?, now).await?
+        }
+        (None, Some(day), None, Some(pinned)) => {
+            catalog.pin(&workspace, &Pin::Day(day.parse()?), pinned, now).await?
+        }
+        (None, None, Some(release), Some(pinned)) => {
+            catalog.pin(&workspace, &Pin::Release(release), pinned, now).await?
+        }
         _ => {
-            let detail = "give either a `day` or a `release`";
+            let detail = "give either `days`, or `pinned` with a `day` or a `release`";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
     };
-    let now = service.clock().now();
-    let workspace = service.catalog().workspace(&workspace).await?;
-    let retention = service.catalog().pin(workspace.id(), &pin, new.pinned, now).await?;
-    Ok(Json(body(workspace.id(), &retention, now)).into_response())
+    Ok(Json(body(&workspace, &retention, now)).into_response())
+}
+
+/// A number of days that is whole and within the bounds.
+fn whole(days: f64) -> Result<u32, Error> {
+    match days.fract() == 0.0 && (1.0..=f64::from(MAX_RETENTION_DAYS)).contains(&days) {
+        true => Ok(days as u32),
+        false => Err(Error::invalid(format!(
+            "days: `{days}` is not a whole number from 1 to {MAX_RETENTION_DAYS}"
+        ))),
+    }
 }

@@ -185,6 +185,7 @@ fn entity(kind: EntityKind) -> ObjectBuilder {
         EntityKind::Workspace => counted(of_workspace_page(entity)),
         EntityKind::Model | EntityKind::Release => counted(entity),
         EntityKind::User => of_user_page(entity),
+        EntityKind::Group => entity.property("members", schema::array(schema::component("Membership"))),
         _ => entity,
     }
 }

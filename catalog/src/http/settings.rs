@@ -8,39 +8,71 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::Timestamp;
+use event::{Right, Timestamp};
 use fold::metric::Direction;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 use web::{
-    InPath, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Requester, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
 
 use super::{api::JSON, schemas::ranking_metrics};
-use crate::{Alert, MAX_ALERT_BYTES, MAX_DELAY_DAYS, MAX_LEADERBOARD_DAYS, PrimaryMetric, Service, Settings};
+use crate::{
+    Alert, LIMITS, LimitValues, MAX_ALERT_BYTES, MAX_QUOTA, PrimaryMetric, Quota, Service, Settings,
+};
 
-/// Settings that a request gives; null is given, too.
-#[derive(Default, Deserialize)]
+/// The settings of a workspace, as a request gives them; null is given, too.
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 struct SettingsBody {
     #[serde(deserialize_with = "given")]
+    #[schema(schema_with = metrics)]
     primary_metric: Option<Option<String>>,
+    #[schema(schema_with = directions)]
     direction: Option<String>,
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = bool)]
     accept_unknown_releases: Option<bool>,
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     model_of_unknown: Option<Option<String>>,
+    /// Over how many days releases are ranked; 7 when it is not set.
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 31)]
     leaderboard_days: Option<Option<u32>>,
+    /// How many judged predictions a release must have to be ranked; 30 when it is not set. Of a logged metric, how many observations; 1
+    /// when it is not set.
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<u32>)]
     leaderboard_min_n: Option<Option<u32>>,
+    /// For how many days a day must be over to be among those that releases are ranked over, for outcomes that come late; also days that
+    /// go on are when it is not set.
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, maximum = 90)]
     leaderboard_delay: Option<Option<u32>>,
+    /// Over how many lanes the days are spread that begin some seconds later; 1 when it is not set. More lanes let more ingest services
+    /// append to one day at one time.
+    #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<u8>, minimum = 1, maximum = 16)]
+    lanes: Option<Option<u8>>,
+    #[schema(schema_with = quota_schema)]
+    quota: Option<LimitValues>,
 }
 
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(input: D) -> Result<Option<T>, D::Error> {
+fn metrics() -> RefOr<Schema> {
+    schema::any_of([ObjectBuilder::new().schema_type(Type::Null).into(), ranking_metrics()])
+}
+
+fn directions() -> ObjectBuilder {
+    let names = Direction::ALL.map(|direction| Value::from(direction.name()));
+    schema::nullable(ObjectBuilder::new()).enum_values(Some(names.into_iter().chain([Value::Null])))
+}
+
+/// Reads a value that is given, also null.
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(input: D) -> Result<Option<T>, D::Error> {
     T::deserialize(input).map(Some)
 }
 
@@ -59,18 +91,18 @@ pub(super) fn operation() -> Operation {
     Operation::get(PATH, "settings")
         .tag("catalog")
         .summary("Tell what is set for a workspace")
-        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+        .answers(StatusCode::OK, answer("The settings.", JSON, schema::of::<SettingsBody>()))
 }
 
 pub(super) fn change_operation() -> Operation {
-    let new = fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema));
-    let example = json!({ "primary_metric": "auc", "leaderboard_days": 14 });
+    let example =
+        json!({ "primary_metric": "auc", "leaderboard_days": 14, "quota": { "rows_per_second": 100_000 } });
     Operation::patch(PATH, "change_settings")
         .summary("Change settings of a workspace")
-        .description("What is given is set, what is null is taken away, and the rest stays. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
-        .body("The settings to change.", [(JSON, content(new, Some(example)))])
+        .description("What is given is set, what is null is taken away, and the rest stays. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace. A quota needs `admin` on the workspace: a limit that is given is set, one that is null is removed, and the rest stays. All ingest services together keep to it, and notice a change of it or of the lanes within 5 seconds.")
+        .body("The settings to change.", [(JSON, content(schema::of::<SettingsBody>(), Some(example)))])
         .tag("catalog")
-        .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
+        .answers(StatusCode::OK, answer("The settings.", JSON, schema::of::<SettingsBody>()))
 }
 
 pub(super) fn alert_operation() -> Operation {
@@ -94,50 +126,14 @@ pub(super) fn alert_operation() -> Operation {
         )
 }
 
-fn fields() -> [(&'static str, RefOr<Schema>); 7] {
-    // Null as well, besides the names there are.
-    let one_of = |names: Vec<&str>| {
-        let values = names.into_iter().map(Value::from).chain([Value::Null]);
-        schema::nullable(ObjectBuilder::new()).enum_values(Some(values)).into()
-    };
-    [
-        (
-            "primary_metric",
-            schema::any_of([ObjectBuilder::new().schema_type(Type::Null).into(), ranking_metrics()]),
-        ),
-        ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
-        ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
-        ("model_of_unknown", schema::nullable(schema::name()).into()),
-        (
-            "leaderboard_days",
-            schema::integer(1..=MAX_LEADERBOARD_DAYS as usize)
-                .schema_type(schema::types(&[Type::Integer], true))
-                .description(Some("Over how many days releases are ranked; 7 when it is not set."))
-                .into(),
-        ),
-        (
-            "leaderboard_min_n",
-            schema::integer(0..=u32::MAX as usize)
-                .schema_type(schema::types(&[Type::Integer], true))
-                .description(Some(
-                    "How many judged predictions a release must have to be ranked; 30 when it is not set. Of a logged metric, how many observations; 1 when it is not set.",
-                ))
-                .into(),
-        ),
-        (
-            "leaderboard_delay",
-            schema::integer(0..=MAX_DELAY_DAYS as usize)
-                .schema_type(schema::types(&[Type::Integer], true))
-                .description(Some(
-                    "For how many days a day must be over to be among those that releases are ranked over, for outcomes that come late; also days that go on are when it is not set.",
-                ))
-                .into(),
-        ),
-    ]
-}
-
-fn whole() -> RefOr<Schema> {
-    schema::object(fields()).into()
+/// The limits of a quota that a client sets.
+pub fn quota_schema() -> RefOr<Schema> {
+    let limits = LIMITS.iter().fold(schema::closed(), |limits, limit| {
+        let most = schema::integer(1..=MAX_QUOTA as usize);
+        let most = most.schema_type(schema::types(&[Type::Integer], true));
+        limits.property(limit.name, most.description(Some(limit.says)))
+    });
+    limits.description(Some("How much may be appended over HTTP; null where there is no limit.")).into()
 }
 
 fn body(settings: &Settings) -> Value {
@@ -149,6 +145,8 @@ fn body(settings: &Settings) -> Value {
         "leaderboard_days": settings.leaderboard_days,
         "leaderboard_min_n": settings.leaderboard_min_n,
         "leaderboard_delay": settings.leaderboard_delay,
+        "lanes": settings.lanes,
+        "quota": settings.quota,
     })
 }
 
@@ -163,11 +161,17 @@ pub(super) async fn show(
 
 pub(super) async fn change(
     State(service): State<Arc<Service>>,
+    requester: Requester,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
     let new: SettingsBody = json_object(&headers, new)?;
+    if new.quota.is_some() && !requester.may_administer() {
+        let detail = format!("a quota needs the right `{}` on the workspace", Right::Admin);
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    }
+    let quota = new.quota.as_ref().map(Quota::changes).transpose()?.unwrap_or_default();
     let metric = new.primary_metric.as_ref().and_then(Option::as_deref);
     let primary = PrimaryMetric::parse(metric, new.direction.as_deref())?;
     let workspace = service.catalog().workspace(&workspace).await?;
@@ -183,6 +187,8 @@ pub(super) async fn change(
         settings.leaderboard_days = new.leaderboard_days.unwrap_or(settings.leaderboard_days);
         settings.leaderboard_min_n = new.leaderboard_min_n.unwrap_or(settings.leaderboard_min_n);
         settings.leaderboard_delay = new.leaderboard_delay.unwrap_or(settings.leaderboard_delay);
+        settings.lanes = new.lanes.unwrap_or(settings.lanes);
+        settings.quota = settings.quota.with(&quota);
     };
     let settings = service.catalog().change_settings(workspace.id(), change).await?;
     service.catalog().rank_by_settings(workspace.id(), service.clock().now()).await;

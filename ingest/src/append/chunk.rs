@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::Lanes;
 use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp};
 use log::{
     batch::{BatchId, after_from_item, after_to_item},
@@ -76,12 +75,7 @@ impl Appender {
     ///
     /// # Errors
     /// Errors of the table. After an error the same call may be made again.
-    pub async fn append_chunk(
-        &self,
-        workspace: &Id,
-        lanes: &Lanes,
-        chunk: &ChunkRows<'_>,
-    ) -> Result<Receipt> {
+    pub async fn append_chunk(&self, workspace: &Id, lanes: u8, chunk: &ChunkRows<'_>) -> Result<Receipt> {
         let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
         let good: BTreeSet<usize> = chunk.good.iter().copied().collect();
         let mut appended = Appended::default();
@@ -103,7 +97,7 @@ impl Appender {
     async fn append_group(
         &self,
         place: &ChunkMarker<'_>,
-        lanes: &Lanes,
+        lanes: u8,
         chunk: &ChunkRows<'_>,
         rows: Vec<usize>,
     ) -> Result<Appended> {
@@ -122,7 +116,7 @@ impl Appender {
             // Waiting outcomes stand under the day on which they came first.
             let waits = marker.after.keys().find(|log| log.kind == Kind::Unmatched);
             let arrival = waits.map_or_else(|| now.day(), |log| log.day);
-            let to = (place.kind, lanes.count, arrival);
+            let to = (place.kind, lanes, arrival);
             let dealt = self.deal(place.workspace, to, parts).await?;
             let before = marker.after.len();
             for dealt in &dealt {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use catalog::Lanes;
 use event::{Id, Result};
 use log::{
     batch::BatchId,
@@ -21,10 +20,10 @@ impl Appender {
     pub async fn bounds_of_decided(
         &self,
         workspace: &Id,
-        lanes: &Lanes,
+        lanes: u8,
         outcomes: Batch,
     ) -> Result<BTreeMap<LogId, u64>> {
-        let to = (outcomes.kind, lanes.count, self.times.now().day());
+        let to = (outcomes.kind, lanes, self.times.now().day());
         let dealt = self.deal(workspace, to, outcomes.into_parts()).await?;
         self.bounds(&dealt).await
     }
@@ -37,7 +36,7 @@ impl Appender {
     pub async fn append_decided(
         &self,
         workspace: &Id,
-        lanes: &Lanes,
+        lanes: u8,
         (id, outcomes): (&DecisionId, Batch),
         after: &BTreeMap<LogId, u64>,
     ) -> Result<usize> {
@@ -52,7 +51,7 @@ impl Appender {
     pub async fn append_answer(
         &self,
         id: &ReviewItemId,
-        lanes: &Lanes,
+        lanes: u8,
         outcome: Batch,
         after: &BTreeMap<LogId, u64>,
     ) -> Result<usize> {
@@ -62,13 +61,13 @@ impl Appender {
     async fn append_under(
         &self,
         workspace: &Id,
-        lanes: &Lanes,
+        lanes: u8,
         (batch, outcomes): (BatchId, Batch),
         after: &BTreeMap<LogId, u64>,
     ) -> Result<usize> {
         let (kind, rows, now) = (outcomes.kind, outcomes.rows(), self.times.now());
         let parts = off_thread(rows, move || outcomes.into_parts()).await?;
-        let (lanes, digest, remember) = (lanes.count, String::new(), Remember::Forever);
+        let (digest, remember) = (String::new(), Remember::Forever);
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let dealt = self.deal(workspace, job.to(), parts).await?;
         let look = |log: &LogId| Look::Behind(after.get(log).copied().unwrap_or(0));

@@ -39,7 +39,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::{Catalog, Lanes, Noted, record_metrics};
+use catalog::{Catalog, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{
     append_notifier::Appending, audit::current, batch::BatchId, content, key::LogId,
@@ -241,7 +241,7 @@ impl Appender {
     pub async fn append(
         &self,
         workspace: &Id,
-        lanes: &Lanes,
+        lanes: u8,
         batch: Batch,
         idempotency_key: Option<&str>,
         remember: Remember,
@@ -253,7 +253,7 @@ impl Appender {
         let dated = parts.iter().filter_map(|(day, part)| Some(((*day)?, part.columns.rows)));
         let days: BTreeMap<Day, usize> = dated.collect();
         let unmatched = rows - days.values().sum::<usize>();
-        let (lanes, now) = (lanes.count, self.times.now());
+        let now = self.times.now();
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let is_stored_always = idempotency_key.is_none() && remember == Remember::Never;
         let Appended { rows: appended, known_later } = match idempotency_key {

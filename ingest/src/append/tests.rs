@@ -104,7 +104,7 @@ impl World {
 
     /// Appends a batch; true, if any of it was stored.
     async fn append(&self, appender: &Appender, batch: Batch, key: Option<&str>) -> Result<bool> {
-        let receipt = appender.append(&self.workspace, &Lanes::default(), batch, key, Remember::Week).await?;
+        let receipt = appender.append(&self.workspace, 1, batch, key, Remember::Week).await?;
         Ok(!receipt.replayed)
     }
 

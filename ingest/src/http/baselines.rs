@@ -14,9 +14,9 @@ use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Operation, Problem, QueryParams, Whole, answer, content, json_object,
-    openapi::{RefOr, Required, Schema, path::ParameterIn},
-    parameter, schema,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
+    openapi::{RefOr, Schema},
+    schema,
 };
 
 use super::api::JSON;
@@ -27,14 +27,7 @@ use crate::service::Ingest;
 struct NewBaseline {
     release: String,
     name: String,
-    days: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct One {
-    release: String,
-    name: String,
+    days: Option<String>,
 }
 
 fn answered() -> RefOr<Schema> {
@@ -42,37 +35,18 @@ fn answered() -> RefOr<Schema> {
 }
 
 pub(super) fn set_operation() -> Operation {
-    let body = schema::object([
-        ("release", schema::name().into()),
-        ("name", schema::name().into()),
-        (
-            "days",
-            schema::days()
-                .description(Some("The first and the last day, with two dots between, or one day."))
-                .into(),
-        ),
-    ]);
+    let days = schema::nullable(schema::days()).description(Some(
+        "The first and the last day, with two dots between, or one day; null to remove the baseline.",
+    ));
+    let body = schema::object([("release", schema::name().into()), ("name", schema::name().into())]);
+    let body = body.property("days", days);
     let example = json!({ "release": "v1", "name": "spring", "days": "2026-04-01..2026-05-31" });
     Operation::put("/v1/workspaces/{category}/{name}/baselines", "set_baseline")
         .tag("releases")
-        .summary("Name days as a baseline of a release")
-        .description("`reference=release:v1/spring` takes these days then, wherever it takes those that the release was trained on. What was there by this name is replaced.")
+        .summary("Name days as a baseline of a release, or remove one")
+        .description("`reference=release:v1/spring` takes these days then, wherever it takes those that the release was trained on. What was there by this name is replaced. Without days it is removed.")
         .body("Which release, and which days.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The baselines of the release.", JSON, answered()))
-}
-
-pub(super) fn delete_operation() -> Operation {
-    let of = |name, says, example: &str| {
-        parameter(ParameterIn::Query, name, schema::name(), says)
-            .example(Some(json!(example)))
-            .required(Required::True)
-    };
-    Operation::delete("/v1/workspaces/{category}/{name}/baselines", "delete_baseline")
-        .tag("releases")
-        .summary("Take a baseline of a release away")
-        .takes(of("release", "The release.", "v1"))
-        .takes(of("name", "The baseline.", "spring"))
-        .answers(StatusCode::OK, answer("The baselines that the release has left.", JSON, answered()))
 }
 
 async fn at(ingest: &Ingest, workspace: &str, release: &str) -> Result<EntityId, Error> {
@@ -88,19 +62,10 @@ pub(super) async fn set(
     new: Whole,
 ) -> Result<Response, Problem> {
     let new: NewBaseline = json_object(&headers, new)?;
-    let days: Window = new.days.parse().map_err(|error| Error::invalid(format!("days: {error}")))?;
+    let days = new.days.as_deref().map(str::parse::<Window>).transpose();
+    let days = days.map_err(|error| Error::invalid(format!("days: {error}")))?;
     let at = at(&ingest, &workspace, &new.release).await?;
     let now = ingest.clock().now();
-    let baselines = ingest.catalog().set_baseline(&at, &new.name, Some(days), now).await?;
+    let baselines = ingest.catalog().set_baseline(&at, &new.name, days, now).await?;
     Ok(Json(baselines_json(&new.release, &baselines)).into_response())
-}
-
-pub(super) async fn delete(
-    State(ingest): State<Arc<Ingest>>,
-    InPath(workspace): InPath,
-    QueryParams(of): QueryParams<One>,
-) -> Result<Response, Problem> {
-    let at = at(&ingest, &workspace, &of.release).await?;
-    let baselines = ingest.catalog().set_baseline(&at, &of.name, None, ingest.clock().now()).await?;
-    Ok(Json(baselines_json(&of.release, &baselines)).into_response())
 }

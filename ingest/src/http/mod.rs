@@ -74,7 +74,6 @@ pub fn operations() -> Routes<Arc<Ingest>> {
     let changes = rematching::routes(reviews::routes(Routes::new()))
         .add(approvals::operation(), maintain(), approvals::approve)
         .add(baselines::set_operation(), maintain(), baselines::set)
-        .add(baselines::delete_operation(), maintain(), baselines::delete)
         .add(releases::promote_operation(), maintain(), releases::promote)
         .add(releases::roll_back_operation(), maintain(), releases::roll_back)
         .add(releases::retire_operation(), maintain(), releases::retire)

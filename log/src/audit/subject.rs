@@ -45,13 +45,8 @@ pub(super) enum Subject {
 type SettingKey = fn(&Id) -> Key;
 
 /// Settings of a workspace: the key and the name of each.
-const SETTINGS: [(SettingKey, &str); 5] = [
-    (key::settings, "settings"),
-    (key::lanes, "lanes"),
-    (key::retention, "retention"),
-    (key::quota, "quota"),
-    (key::alert_rules, "alert_rules"),
-];
+const SETTINGS: [(SettingKey, &str); 3] =
+    [(key::settings, "settings"), (key::retention, "retention"), (key::alert_rules, "alert_rules")];
 
 impl Subject {
     /// Subject of an item, by its key, if it is watched. An item stored on two sides is watched on one.

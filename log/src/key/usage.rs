@@ -4,7 +4,7 @@
 use event::{Day, Id};
 use table::{Key, KeyRange};
 
-use super::{END, workspace_page};
+use super::END;
 
 /// Subject of a counter: the whole workspace, or one release of it by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,11 +51,6 @@ pub fn parse_counter(key: &Key) -> Option<(Counted, String)> {
         None => return None,
     };
     Some((counted, month.to_owned()))
-}
-
-/// Quota of a workspace.
-pub fn quota(workspace: &Id) -> Key {
-    Key::new(workspace_page(workspace), "set#quota")
 }
 
 fn used_partition(of: &Id) -> String {

@@ -144,7 +144,8 @@ async fn run(seed: u64) -> Result<Erasing> {
             sleep(Duration::from_millis(scene.random.below(40_000))).await;
             asked.push(world.clock.now().plus_seconds(-CLOSED_AFTER_SECONDS));
             // Faults hit this as well, and it is no matter when it is done.
-            _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(16) as u8).await;
+            let lanes = Some(1 + scene.random.below(16) as u8);
+            _ = catalog.change_settings(scene.workspace.id(), |settings| settings.lanes = lanes).await;
         }
         match writer.await {
             Ok(of_writer) => sent.extend(of_writer),

@@ -122,7 +122,8 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let mut judging = Judging::default();
     for task in writers {
         sleep(Duration::from_millis(700)).await;
-        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
+        let lanes = Some(1 + scene.random.below(4) as u8);
+        _ = catalog.change_settings(scene.workspace.id(), |settings| settings.lanes = lanes).await;
         if let Err(error) = task.await {
             judging.violations.push(format!("a writer gave up: {error}"));
         }

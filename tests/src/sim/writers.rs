@@ -119,7 +119,8 @@ async fn run(seed: u64) -> Result<Written> {
     while tasks.iter().any(|task| !task.is_finished()) {
         sleep(Duration::from_millis(700)).await;
         // Faults hit this as well, and it is no matter when it is done.
-        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
+        let lanes = Some(1 + scene.random.below(4) as u8);
+        _ = catalog.change_settings(scene.workspace.id(), |settings| settings.lanes = lanes).await;
         let closed = world.clock.now().plus_seconds(READER_SECONDS - CLOSED_AFTER_SECONDS);
         asked.push((closed, as_of(&segments(&world)?, closed)));
     }

@@ -200,7 +200,7 @@ async fn register(catalog: &Catalog, path: &str) {
     catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
     catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
-    catalog.set_lanes(workspace.id(), LANES).await.unwrap();
+    catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(LANES)).await.unwrap();
 }
 
 fn wrong(dice: &mut Dice) -> [u8; 8] {

@@ -167,7 +167,10 @@ pub(crate) fn register(service: &Service) {
     };
     let workspace = "/v1/workspaces/credit/prod";
     post("/v1/workspaces", r#"{"path":"credit/prod"}"#);
-    post(&format!("{workspace}/models"), r#"{"name":"risk","task":"binary","positive_label":"default"}"#);
+    post(
+        "/v1/models",
+        r#"{"workspace":"credit/prod","name":"risk","task":"binary","positive_label":"default"}"#,
+    );
     post(
         &format!("{workspace}/releases"),
         r#"[{"release":"v1","model":"risk","action":"register","released_at":"2026-05-31T00:00:00Z"}]"#,

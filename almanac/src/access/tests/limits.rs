@@ -203,7 +203,6 @@ async fn token_for_other_kinds_cannot_append_release_events(house: House) {
         ("POST", format!("{own}/retirements")),
         ("POST", format!("{own}/definitions")),
         ("PUT", format!("{own}/baselines")),
-        ("DELETE", format!("{own}/baselines")),
         ("POST", format!("{door}/model-versions/create")),
         ("POST", format!("{door}/registered-models/alias")),
         ("DELETE", format!("{door}/registered-models/alias")),

@@ -89,9 +89,9 @@ on_both_engines!(
 async fn exhausted_quota_names_itself_and_reset_time(house: House) {
     let (token, other) =
         (house.token("one", Quota::default()).await, house.token("two", Quota::default()).await);
-    let set = house.call(&token, ("PATCH", "prod/quota"), r#"{"rows_per_day":2}"#).await;
+    let set = house.call(&token, ("PATCH", "prod/settings"), r#"{"quota":{"rows_per_day":2}}"#).await;
     assert_eq!(set.status, StatusCode::OK, "{}", set.body);
-    let shown = house.call(&token, ("GET", "prod/quota"), "").await;
+    let shown = house.call(&token, ("GET", "prod/settings"), "").await;
     assert_eq!(shown.body, set.body);
     assert_eq!(house.append(&token, "prod", 1).await.status, StatusCode::CREATED, "no request is too large");
     for token in [&token, &other] {
@@ -120,9 +120,10 @@ async fn token_quota_applies_across_workspaces(house: House) {
 async fn a_quota_that_cannot_be_is_refused(house: House) {
     let token = house.token("one", Quota::default()).await;
     for wrong in [r#"{"rows":2}"#, r#"{"rows_per_day":0}"#, r#"{"rows_per_day":1.5}"#] {
-        let refused = house.call(&token, ("PATCH", "prod/quota"), wrong).await;
+        let body = format!(r#"{{"quota":{wrong}}}"#);
+        let refused = house.call(&token, ("PATCH", "prod/settings"), &body).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{wrong}: {}", refused.body);
     }
-    let shown = house.call(&token, ("GET", "prod/quota"), "").await;
-    assert!(shown.body.contains(r#""rows_per_day":null"#), "{}", shown.body);
+    let shown = house.call(&token, ("GET", "prod/settings"), "").await;
+    assert!(shown.body.contains(r#""quota":{}"#), "{}", shown.body);
 }

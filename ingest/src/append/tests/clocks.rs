@@ -14,9 +14,8 @@ async fn clock_beyond_skew_limit_is_refused_with_times() {
     for (seconds, said) in [(11, "2026-06-10T00:00:11Z"), (-11, "2026-06-09T23:59:49Z")] {
         let appender = Appender::new(Arc::clone(&world.table) as _, off(&world, seconds));
         for (key, lanes) in [(None, 1), (Some("key"), 1), (Some("other"), 4)] {
-            let lanes = if lanes == 1 { Lanes::default() } else { four_lanes(&world).await };
             let batch = world.batch(0, 3);
-            let appended = appender.append(&world.workspace, &lanes, batch, key, Remember::Week).await;
+            let appended = appender.append(&world.workspace, lanes, batch, key, Remember::Week).await;
             let error = appended.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             let error = error.to_string();
@@ -32,10 +31,6 @@ async fn clock_beyond_skew_limit_is_refused_with_times() {
     // The times of a history are not compared with those of today.
     let appender = Appender::replaying(Arc::clone(&world.table) as _, off(&world, -400 * 24 * 3600));
     assert!(world.append(&appender, world.batch_of(0, 1, "2025-05-01", 0.5), None).await.unwrap());
-}
-
-async fn four_lanes(world: &World) -> Lanes {
-    Catalog::new(Arc::clone(&world.table) as _).set_lanes(&world.workspace, 4).await.unwrap()
 }
 
 #[tokio::test]

@@ -123,19 +123,19 @@ fn two_days(content: usize) -> Batch {
 }
 
 async fn send(world: &World, appender: &Appender, name: Name, content: usize) -> Result<Receipt> {
-    let (lanes, batch) = (Lanes::default(), two_days(content));
+    let (lanes, batch) = (1, two_days(content));
     let keys = ["one", "two"];
     match name {
         Name::Key(key) => {
-            appender.append(&world.workspace, &lanes, batch, Some(keys[key]), Remember::Week).await
+            appender.append(&world.workspace, lanes, batch, Some(keys[key]), Remember::Week).await
         }
-        Name::Content => appender.append(&world.workspace, &lanes, batch, None, Remember::Week).await,
-        Name::Nothing => appender.append(&world.workspace, &lanes, batch, None, Remember::Never).await,
+        Name::Content => appender.append(&world.workspace, lanes, batch, None, Remember::Week).await,
+        Name::Nothing => appender.append(&world.workspace, lanes, batch, None, Remember::Never).await,
         Name::Chunk(good) => {
             let origin = Origin { digest: format!("{content}"), first: 1 };
             let good: Vec<usize> = (0..batch.rows()).filter(|row| good[row / ROWS]).collect();
             let chunk = ChunkRows { origin: &origin, batch: &batch, good: &good };
-            appender.append_chunk(&world.workspace, &lanes, &chunk).await
+            appender.append_chunk(&world.workspace, lanes, &chunk).await
         }
     }
 }

@@ -10,12 +10,12 @@ async fn lanes_changed_twice_within_an_hour_double_nothing() {
     let catalog = Catalog::new(Arc::clone(&world.table) as _);
     let appender = world.appender();
     let append = async |appender: &Appender, row, day: &str, key: Option<&str>| {
-        let lanes = catalog.lanes(&world.workspace).await.unwrap();
+        let lanes = catalog.settings(&world.workspace).await.unwrap().lanes();
         let batch = world.batch_of(row, 3, day, 0.5);
-        appender.append(&world.workspace, &lanes, batch, key, Remember::Week).await.unwrap().replayed
+        appender.append(&world.workspace, lanes, batch, key, Remember::Week).await.unwrap().replayed
     };
     for (count, day) in [(1, "2026-06-01"), (4, "2026-06-02"), (2, "2026-06-03")] {
-        catalog.set_lanes(&world.workspace, count).await.unwrap();
+        catalog.change_settings(&world.workspace, |settings| settings.lanes = Some(count)).await.unwrap();
         for row in 0..20 {
             assert!(!append(&appender, 10 * row, day, None).await);
             assert!(!append(&appender, 1_000 + 10 * row, day, Some(&format!("{day}-{row}"))).await);
@@ -58,14 +58,12 @@ async fn last_scores(world: &World) -> BTreeMap<String, f64> {
 #[tokio::test]
 async fn a_corrected_prediction_counts_with_four_lanes() {
     let world = World::new();
-    let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 4).await.unwrap();
+    let lanes = 4;
     for score in [0.9, 0.1, 0.7] {
         for row in 0..200 {
             let batch = world.batch_of(row, 1, "2026-06-01", score);
             // Each by a process of its own.
-            let receipt =
-                world.appender().append(&world.workspace, &lanes, batch, None, Remember::Week).await;
+            let receipt = world.appender().append(&world.workspace, lanes, batch, None, Remember::Week).await;
             assert_eq!(receipt.unwrap().appended, 1);
         }
     }
@@ -79,13 +77,10 @@ async fn a_corrected_prediction_counts_with_four_lanes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_with_different_lane_counts_agree_on_day() {
     let world = Arc::new(World::new());
-    let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let one = Lanes::default();
-    let four = catalog.set_lanes(&world.workspace, 4).await.unwrap();
     let mut found = BTreeMap::<usize, usize>::new();
     for day in 1..=28 {
         let mut tasks = tokio::task::JoinSet::new();
-        for (process, lanes) in [one, four, one].into_iter().enumerate() {
+        for (process, lanes) in [1, 4, 1].into_iter().enumerate() {
             let world = Arc::clone(&world);
             tasks.spawn(async move {
                 let day = format!("2026-05-{day:02}");
@@ -95,7 +90,7 @@ async fn writers_with_different_lane_counts_agree_on_day() {
                     let batch = world.batch_of(row + 100 * process, 10, &day, 0.5);
                     let append = async |batch| {
                         let remember = Remember::Week;
-                        appender.append(&world.workspace, &lanes, batch, key.as_deref(), remember).await
+                        appender.append(&world.workspace, lanes, batch, key.as_deref(), remember).await
                     };
                     assert_eq!(append(batch.clone()).await.unwrap().appended, 10);
                     assert_eq!(append(batch).await.unwrap().appended, 0);
@@ -121,8 +116,7 @@ async fn writers_with_different_lane_counts_agree_on_day() {
 #[tokio::test]
 async fn release_events_stay_in_one_lane() {
     let world = World::new();
-    let catalog = Catalog::new(Arc::clone(&world.table) as _);
-    let lanes = catalog.set_lanes(&world.workspace, 16).await.unwrap();
+    let lanes = 16;
     let row = |row: usize| {
         format!(
             r#"{{"release":"v{row}","released_at":"2026-06-01T00:00:00Z","model":"m","action":"register"}}"#
@@ -130,7 +124,7 @@ async fn release_events_stay_in_one_lane() {
     };
     let body = (0..20).map(row).collect::<Vec<_>>().join("\n");
     let batch = read_ndjson(Kind::Releases, body.as_bytes(), world.clock.now()).unwrap();
-    world.appender().append(&world.workspace, &lanes, batch, None, Remember::Week).await.unwrap();
+    world.appender().append(&world.workspace, lanes, batch, None, Remember::Week).await.unwrap();
     let heads = scan::heads(&*world.table, &world.workspace).await.unwrap();
     assert_eq!(heads.iter().map(|head| (head.log.lane, head.seq)).collect::<Vec<_>>(), [(0, 1)]);
 }

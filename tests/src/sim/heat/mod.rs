@@ -190,7 +190,7 @@ struct Scene {
 /// A workspace with a release that predicts.
 async fn register(catalog: &Catalog, now: Timestamp, Load { lanes, .. }: Load) -> Result<Workspace> {
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
-    catalog.set_lanes(workspace.id(), lanes).await?;
+    catalog.change_settings(workspace.id(), |settings| settings.lanes = Some(lanes)).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };

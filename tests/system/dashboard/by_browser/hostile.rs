@@ -34,8 +34,8 @@ fn post_hostile(service: &Running) {
     };
     post("/v1/workspaces", json!({"path": "credit/prod"}));
     post(
-        "/v1/workspaces/credit/prod/models",
-        json!({"name": "risk", "task": "binary", "positive_label": HOSTILE[0]}),
+        "/v1/models",
+        json!({"workspace": "credit/prod", "name": "risk", "task": "binary", "positive_label": HOSTILE[0]}),
     );
     let release = json!({"workspace": "credit/prod", "name": "v1", "model": "risk", "notes": HOSTILE[1], "author": HOSTILE[2],
         "environment": "production", "attributes": {HOSTILE[0]: HOSTILE[1], "long": long}});
