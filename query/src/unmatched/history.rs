@@ -70,7 +70,7 @@ pub struct PastOutcome {
     /// The day of the predictions that it labels.
     #[schema(value_type = String, format = Date)]
     pub day: Day,
-    /// The instant of the prediction that it judges; null, when it judges all of the day.
+    /// The instant of the prediction that it labels; null, when it labels all of the day.
     #[schema(required, value_type = Option<String>, format = DateTime)]
     pub predicted_at: Option<Timestamp>,
     /// Time at which it was observed.

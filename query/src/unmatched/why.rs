@@ -30,18 +30,18 @@ pub struct UnmatchedOutcome {
     /// Its prediction is of no earlier instant.
     #[schema(value_type = String, format = DateTime)]
     pub predicted_since: Timestamp,
-    /// Which predictions of its key it judges.
+    /// Which predictions of its key it labels.
     #[serde(serialize_with = "as_name")]
     #[schema(schema_with = names)]
     pub applies_to: AppliesTo,
     /// When it was appended.
     #[schema(value_type = String, format = DateTime)]
     pub arrived_at: Timestamp,
-    /// The instant of the prediction that it judges, of several of the last one.
+    /// The instant of the prediction that it labels, of several of the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub predicted_at: Option<Timestamp>,
-    /// How many instants of predictions it judges.
+    /// How many instants of predictions it labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, nullable = false)]
     pub judged: Option<usize>,
@@ -53,7 +53,7 @@ pub struct UnmatchedOutcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub looked_at: Option<Timestamp>,
-    /// When it judges nothing, if none is found.
+    /// When it labels nothing, if none is found.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub expires_at: Option<Timestamp>,
