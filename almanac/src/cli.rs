@@ -15,6 +15,7 @@ use crate::{
     author,
     compact::{self, CompactArgs},
     config::{self, Config, ConfigCommand, Flags, Origin},
+    cost::{self, CostArgs},
     dead_letters::{self, DeadLettersCommand},
     demo::{self, DemoArgs},
     doctor::{self, DoctorArgs},
@@ -182,6 +183,8 @@ enum AdminCommand {
     Erase(EraseArgs),
     /// Raise the layout of the table, and write again what is in an older form, while services go on.
     Upgrade(UpgradeArgs),
+    /// Count what a workspace takes, and what that costs a month on DynamoDB.
+    Cost(CostArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(CompletionsArgs),
 }
@@ -317,6 +320,7 @@ async fn admin(command: AdminCommand, config: Result<Config, Error>) -> anyhow::
         AdminCommand::Compact(args) => compact::command(&config?, &args).await?,
         AdminCommand::Erase(args) => return Ok(Exit::of_check(erase::command(&config?, args).await?)),
         AdminCommand::Upgrade(args) => upgrade::command(&config?, &args).await?,
+        AdminCommand::Cost(args) => cost::command(&config?, &args).await?,
     }
     Ok(Exit::Done)
 }

@@ -17,6 +17,7 @@ pub mod cli;
 mod client;
 mod compact;
 mod config;
+mod cost;
 mod dead_letters;
 mod demo;
 mod doctor;

@@ -9,6 +9,7 @@ mod clock;
 mod clock_ahead;
 mod commands;
 mod config;
+mod cost;
 mod crash;
 mod dashboard;
 mod demo;
