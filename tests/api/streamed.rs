@@ -347,7 +347,7 @@ async fn stream_holds_its_place_until_dropped(scene: Scene) {
     // As many streams as have their share in three quarters of the memory.
     let mut streams = vec![ask().await.unwrap(), ask().await.unwrap(), ask().await.unwrap()];
     let refused = ask().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
     // A whole answer still gets memory.
     let small = Request::parse(PREDICTIONS, &Params { limit: Some("3"), ..june() }).unwrap();
     assert_eq!(query.run(scene.id(), &small).await.unwrap().frame.height(), 3);
