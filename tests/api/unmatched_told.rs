@@ -30,6 +30,10 @@ async fn listed(scene: &Scene, words: UnmatchedParams, now: &str) -> UnmatchedPa
     scene.query(at(now)).unmatched(scene.id(), &request).await.unwrap()
 }
 
+fn in_state(state: UnmatchedState) -> UnmatchedParams {
+    UnmatchedParams { state: Some(state), ..UnmatchedParams::default() }
+}
+
 /// Numbers of waiting, decided, appended, expired and refused outcomes.
 fn by_state(page: &UnmatchedPage) -> [u64; 5] {
     UnmatchedState::ALL.map(|state| page.counts.get(&state).copied().unwrap_or_default())
@@ -56,12 +60,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     dying.lost.store(1, Ordering::Relaxed);
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
     let now = "2026-06-05T10:02:00Z";
-    let page = listed(
-        &scene,
-        UnmatchedParams { state: Some(UnmatchedState::Decided), ..UnmatchedParams::default() },
-        now,
-    )
-    .await;
+    let page = listed(&scene, in_state(UnmatchedState::Decided), now).await;
     assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0, 0], 2));
     let judged = "it labels the prediction of 2026-06-03T01:00:00Z";
     assert_eq!(page.outcomes[0].why, format!("{judged}, and is to be appended"));
@@ -75,12 +74,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     // A waiting outcome names the days that were searched, and the end of its wait.
     let now = "2026-06-05T10:20:00Z";
     assert_eq!(resolved(&scene, now).await.waiting, 2);
-    let page = listed(
-        &scene,
-        UnmatchedParams { state: Some(UnmatchedState::Waiting), ..UnmatchedParams::default() },
-        now,
-    )
-    .await;
+    let page = listed(&scene, in_state(UnmatchedState::Waiting), now).await;
     assert_eq!(by_state(&page), [2, 0, 2, 0, 0]);
     let waits = |key: &str| page.outcomes.iter().find(|one| one.key == key).unwrap();
     let said = "no prediction of its key from 2026-03-07 to 2026-06-05 was found at 2026-06-05T10:03:00Z; it is looked for again when more has come";

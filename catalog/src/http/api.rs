@@ -9,15 +9,13 @@ use web::{
         Content, Header, ObjectBuilder, RefOr, Required, Response, Schema, Type,
         content::ContentBuilder,
         example::ExampleBuilder,
-        path::{ParameterBuilder, ParameterIn},
+        path::{ParameterBuilder, ParameterIn, ParameterStyle},
     },
     parameter, schema,
 };
 
-use super::{
-    entity::Parameters,
-    schemas::{self, new_entity},
-};
+use super::schemas::{self, new_entity};
+use crate::MAX_PAGE;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -58,7 +56,7 @@ fn tagged(says: &str, schema: RefOr<Schema>) -> Response {
     answer(says, JSON, schema).header("ETag", etag()).build()
 }
 
-/// The bodies of the examples by which both entities of [`examples`] are created.
+/// The bodies of the examples by which both entities of [`examples`] are created, and a model of a binary task.
 fn bodies(kind: EntityKind) -> Content {
     let (kept, dropped) = examples(kind);
     let name = |path: &str| path.rsplit(['/', '@']).next().unwrap_or_default().to_owned();
@@ -83,7 +81,11 @@ fn bodies(kind: EntityKind) -> Content {
         }
     };
     let example = |path: &str| ExampleBuilder::new().value(Some(body(path))).build();
-    let examples = [("one", example(kept)), ("another", example(dropped))];
+    let mut examples = vec![("one", example(kept)), ("another", example(dropped))];
+    if kind == EntityKind::Model {
+        let binary = json!({ "workspace": "credit/prod", "name": "risk", "task": "binary", "positive_label": "default" });
+        examples.push(("binary", ExampleBuilder::new().value(Some(binary)).build()));
+    }
     ContentBuilder::new().schema(Some(new_entity(kind))).examples_from_iter(examples).build()
 }
 
@@ -132,7 +134,22 @@ pub(super) fn list(kind: EntityKind) -> Operation {
             operation.takes(of(parent).required(Required::True).description(Some("The workspace, by id or path.")))
         }
     };
-    let operation = operation.query::<Parameters>();
+    let field = schema::string().pattern(Some("^([a-z_]+|attributes\\..+)$"));
+    let fields = schema::array(field).min_items(Some(1)).unique_items(true);
+    let instant = || schema::any_of([schema::time().into(), schema::day().into()]);
+    let query =
+        |name: &str, schema: RefOr<Schema>, says: &str| parameter(ParameterIn::Query, name, schema, says);
+    let operation = operation
+        .takes(query("limit", schema::integer(1..=MAX_PAGE).into(), "The most in an answer; 100 when it is not given.").example(Some(json!(20))))
+        .takes(query("cursor", schema::string().into(), "Go on after an answer, by its `next_cursor`."))
+        .takes(query("since", instant(), "Only what was created at this instant (or the beginning of this day) or later.").example(Some(json!("2026-01-01"))))
+        .takes(query("until", instant(), "Only what was created before it."))
+        .takes(query("order", schema::one_of(["oldest", "newest"]).into(), "Which come first; the oldest when it is not given."))
+        .takes(
+            query("fields", fields.into(), "Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always.")
+                .style(Some(ParameterStyle::Form))
+                .explode(Some(false)),
+        );
     operation.answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
 }
 

@@ -12,11 +12,14 @@ use event::{Day, Error, Id, Kind};
 use log::read_version::ReadVersion;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::IntoParams;
 use web::{
     InPath, Operation, Problem, QueryParams, Whole, answer, content, json_object,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
 };
 
 use super::api::JSON;
@@ -48,27 +51,21 @@ impl Commit {
     }
 }
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Only {
-    /// Only this one.
-    #[param(schema_with = schema::name, required = false, example = "billing")]
+pub(super) struct One {
     consumer: Option<String>,
 }
 
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(super) struct One {
-    /// The consumer.
-    #[param(schema_with = schema::name, example = "billing")]
-    consumer: String,
+fn name(says: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, "consumer", schema::name(), says).example(Some(json!("billing")))
 }
 
 pub(super) fn list_operation() -> Operation {
     Operation::get("/v1/workspaces/{category}/{name}/consumers", "list_consumers")
         .tag("catalog")
         .summary("List the consumers of a workspace, and how far each is behind")
-        .query::<Only>()
+        .takes(name("Only this one."))
         .answers(
             StatusCode::OK,
             answer(
@@ -107,7 +104,7 @@ pub(super) fn delete_operation() -> Operation {
     Operation::delete("/v1/workspaces/{category}/{name}/consumers", "delete_consumer")
         .tag("catalog")
         .summary("Forget a consumer")
-        .query::<One>()
+        .takes(name("The consumer.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is forgotten."))
 }
 
@@ -145,7 +142,7 @@ async fn id(service: &Service, workspace: &str) -> Result<Id, Error> {
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     InPath(workspace): InPath,
-    QueryParams(Only { consumer }): QueryParams<Only>,
+    QueryParams(One { consumer }): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let consumers = match consumer {
@@ -183,7 +180,9 @@ pub(super) async fn delete(
     InPath(workspace): InPath,
     QueryParams(One { consumer }): QueryParams<One>,
 ) -> Result<Response, Problem> {
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`consumer` must say which one");
+    let name = consumer.ok_or_else(missing)?;
     let workspace = id(&service, &workspace).await?;
-    service.catalog().delete_consumer(&workspace, &consumer).await?;
+    service.catalog().delete_consumer(&workspace, &name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

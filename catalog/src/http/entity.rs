@@ -16,60 +16,27 @@ use log::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
-use utoipa::IntoParams;
-use web::{
-    Problem, QueryParams, Whole, json_object,
-    openapi::{
-        RefOr, Schema,
-        schema::{ArrayBuilder, ObjectBuilder},
-    },
-    schema,
-};
+use web::{Problem, QueryParams, Whole, json_object};
 
-use super::follow::{InSight, Order, in_sight};
+use super::follow::{InSight, in_sight};
 use crate::{
-    AnyEntity, ListOptions, MAX_PAGE, Membership, Service, Sight, json,
+    AnyEntity, ListOptions, Membership, Service, Sight, json,
     new::{Change, NewConfiguration, NewModel, NewRoot, NewWorkspace},
 };
 
 const IF_MATCH: HeaderName = header::IF_MATCH;
 
 /// Query parameters of a list of entities.
-#[derive(Deserialize, IntoParams)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
-    #[param(ignore)]
     pub(super) of: Option<String>,
-    /// The most in an answer; 100 when it is not given.
-    #[param(schema_with = limit, required = false, example = 20)]
     limit: Option<usize>,
-    /// Go on after an answer, by its `next_cursor`.
     cursor: Option<String>,
-    /// Only what was created at this instant (or the beginning of this day) or later.
-    #[param(schema_with = instant_or_day, required = false, example = "2026-01-01")]
     since: Option<String>,
-    /// Only what was created before it.
-    #[param(schema_with = instant_or_day, required = false)]
     until: Option<String>,
-    /// Which come first; the oldest when it is not given.
-    #[param(inline)]
-    order: Option<Order>,
-    /// Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always.
-    #[param(schema_with = names, required = false, style = Form, explode = false)]
+    order: Option<String>,
     fields: Option<String>,
-}
-
-fn limit() -> ObjectBuilder {
-    schema::integer(1..=MAX_PAGE)
-}
-
-fn instant_or_day() -> RefOr<Schema> {
-    schema::any_of([schema::time().into(), schema::day().into()])
-}
-
-fn names() -> ArrayBuilder {
-    let name = schema::string().pattern(Some("^([a-z_]+|attributes\\..+)$"));
-    schema::array(name).min_items(Some(1)).unique_items(true)
 }
 
 /// Answer to a request that created an entity.
@@ -161,9 +128,8 @@ pub(super) async fn list(
 
 impl Parameters {
     fn is_of_all(&self) -> bool {
-        [&self.cursor, &self.since, &self.until].iter().all(|word| word.is_none())
+        [&self.cursor, &self.since, &self.until, &self.order].iter().all(|word| word.is_none())
             && self.limit.is_none()
-            && self.order.is_none()
     }
 
     /// Filters `all`, the oldest first, by the parameters of the list. They are few, so there are no pages of them.
@@ -181,6 +147,13 @@ impl Parameters {
     }
 
     fn options(&self, fields: Option<&[String]>) -> Result<ListOptions, Error> {
+        let newest_first = match self.order.as_deref() {
+            None | Some("oldest") => false,
+            Some("newest") => true,
+            Some(other) => {
+                return Err(Error::invalid(format!("order: `{other}` is neither oldest nor newest")));
+            }
+        };
         let at = |name: &str, text: &Option<String>| {
             let at = text.as_deref().map(instant).transpose();
             at.map_err(|error| Error::invalid(format!("{name}: {error}")))
@@ -190,7 +163,7 @@ impl Parameters {
             after: self.cursor.as_deref().map(Cursor::from_text).transpose()?,
             since: at("since", &self.since)?,
             until: at("until", &self.until)?,
-            newest_first: matches!(self.order, Some(Order::Newest)),
+            newest_first,
             only: fields.map(ListOptions::read_for),
         })
     }

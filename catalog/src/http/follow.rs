@@ -44,7 +44,7 @@ struct Seen {
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+enum Order {
     #[default]
     Newest,
     Oldest,

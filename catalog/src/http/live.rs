@@ -12,11 +12,10 @@ use event::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
-use utoipa::IntoParams;
 use web::{
     InPath, Operation, Problem, QueryParams, Requester, answer,
-    openapi::{RefOr, Schema, schema::ObjectBuilder},
-    schema,
+    openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
 };
 
 use super::api::JSON;
@@ -25,30 +24,19 @@ use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES
 /// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LiveParams {
-    /// Only in this environment.
-    #[param(schema_with = schema::name, required = false, example = "production")]
     environment: Option<String>,
-    /// At this instant; now, when it is not given.
-    #[param(value_type = Option<String>, format = DateTime, example = "2026-06-14T10:00:00Z")]
-    at: Option<Timestamp>,
+    at: Option<String>,
 }
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryParams {
-    /// Only in this environment.
-    #[param(schema_with = schema::name, required = false)]
     environment: Option<String>,
-    /// Only of this model; not with an environment.
-    #[param(schema_with = schema::name, required = false)]
     model: Option<String>,
-    /// At most so many.
-    #[param(schema_with = limit, required = false)]
     limit: Option<usize>,
-    /// Where to go on: `next` of the page before.
     cursor: Option<String>,
 }
 
@@ -57,7 +45,19 @@ pub(super) fn live_operation() -> Operation {
         .tag("releases")
         .summary("Tell which releases are live, or were at an instant")
         .description("In each environment one release of a model is live at most.")
-        .query::<LiveParams>()
+        .takes(
+            parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.")
+                .example(Some(json!("production"))),
+        )
+        .takes(
+            parameter(
+                ParameterIn::Query,
+                "at",
+                schema::time(),
+                "At this instant; now, when it is not given.",
+            )
+            .example(Some(json!("2026-06-14T10:00:00Z"))),
+        )
         .answers(
             StatusCode::OK,
             answer(
@@ -76,12 +76,16 @@ pub(super) fn history_operation() -> Operation {
             "Of the workspace, of a model, or of an environment: releases that were {}, and alerts; of an environment what became live in it and what was taken away.",
             Action::ALL.map(Action::past).join(", ")
         ))
-        .query::<HistoryParams>()
+        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment."))
+        .takes(parameter(ParameterIn::Query, "model", schema::name(), "Only of this model; not with an environment."))
+        .takes(limit())
+        .takes(parameter(ParameterIn::Query, "cursor", schema::string(), "Where to go on: `next` of the page before."))
         .answers(StatusCode::OK, answer("They are.", JSON, page()))
 }
 
-fn limit() -> ObjectBuilder {
-    schema::integer(1..=MAX_ENTRIES).default(Some(json!(ENTRIES)))
+pub(super) fn limit() -> web::openapi::path::ParameterBuilder {
+    let schema = schema::integer(1..=MAX_ENTRIES).default(Some(json!(ENTRIES)));
+    parameter(ParameterIn::Query, "limit", schema, "At most so many.").required(Required::False)
 }
 
 fn page() -> RefOr<Schema> {
@@ -120,8 +124,9 @@ pub(super) async fn live(
     InPath(workspace): InPath,
     QueryParams(words): QueryParams<LiveParams>,
 ) -> Result<Response, Problem> {
+    let at = words.at.as_deref().map(Timestamp::parse).transpose()?;
     let workspace = service.catalog().workspace(&workspace).await?;
-    let states: Vec<(String, LiveState)> = match (words.environment, words.at) {
+    let states: Vec<(String, LiveState)> = match (words.environment, at) {
         (None, Some(at)) => service.catalog().all_live_at(workspace.id(), at).await?.into_iter().collect(),
         (None, None) => service.catalog().live_now(workspace.id()).await?.into_iter().collect(),
         (Some(environment), at) => {

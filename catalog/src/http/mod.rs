@@ -34,9 +34,9 @@ pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
 pub use retention::pinned_snapshots;
 pub use review::{
-    OneReview, answer_review_item, answered_json, asked_json, create_review, delete_review, given_json,
-    judge, list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items,
-    review_json, review_schemas, reviewed_answers,
+    answer_review_item, answered_json, asked_json, create_review, delete_review, given_json, judge,
+    list_reviews, next_review_item, rank_arena, refresh_arena, results_json, review_items, review_json,
+    review_schemas, reviewed_answers,
 };
 pub(crate) use schemas::what_schema;
 pub use schemas::{baselines_schema, ranking_metrics};
@@ -111,14 +111,19 @@ fn all(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
                 .add(alert::test_operation(), of_all(), alert::test)
                 .add(alert::transitions_operation(), of_all(), alert::transitions)
                 .add(alert::deliveries_operation(), of_all(), alert::deliveries)
-                .add(promotion::set_operation(), maintain(), promotion::set)
-                .add(promotion::list_operation(), read(), promotion::list)
                 .add(follow::followers_operation(), read(), follow::followers)
                 .add(consumer::list_operation(), read(), consumer::list)
                 .add(consumer::commit_operation(), read(), consumer::commit)
                 .add(consumer::delete_operation(), maintain(), consumer::delete)
                 .add(live::live_operation(), read(), live::live)
                 .add(live::history_operation(), read(), live::history);
+        }
+        if kind == EntityKind::Model {
+            routes = routes.add(promotion::set_operation(), maintain(), promotion::set).add(
+                promotion::list_operation(),
+                read(),
+                promotion::list,
+            );
         }
     }
     let routes =

@@ -12,11 +12,10 @@ use fold::metric::Direction;
 use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use utoipa::IntoParams;
 use web::{
     InPath, Operation, Problem, QueryParams, Requester, Whole, answer, content, json_object,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
 };
 
 use super::{api::JSON, schemas::ranking_metrics};
@@ -36,7 +35,7 @@ pub(super) fn list_operation() -> Operation {
     Operation::get("/v1/workspaces/{category}/{name}/promotion-gates", "list_promotion_gates")
         .tag("releases")
         .summary("List what the releases of each model must pass before they are live, and who approved which release")
-        .query::<OneModel>()
+        .takes(parameter(ParameterIn::Query, MODEL, schema::name(), "Only of this model.").example(Some("risk".into())))
         .answers(StatusCode::OK, answer("Models without gates are left out.", JSON, lists))
 }
 
@@ -146,11 +145,9 @@ pub(super) async fn list(
     Ok(Json(gates_and_approvals(&page.models, &page.releases)).into_response())
 }
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneModel {
-    /// Only of this model.
-    #[param(schema_with = schema::name, required = false, example = "risk")]
     model: Option<String>,
 }
 

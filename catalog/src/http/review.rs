@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::StatusCode;
 use event::{Day, Timestamp};
-use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::IntoParams;
 use web::{
     Operation, answer, content,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
 };
 
 use super::api::JSON;
@@ -62,13 +64,8 @@ fn all(schema: impl Fn() -> ObjectBuilder, names: &[&'static str]) -> Vec<(&'sta
     names.iter().map(|name| (*name, schema().into())).collect()
 }
 
-/// The parameter that names a review.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub struct OneReview {
-    /// The review.
-    #[param(schema_with = schema::name, example = "june")]
-    pub review: String,
+fn query(name: &str, schema: ObjectBuilder, example: &str, says: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, name, schema, says).example(Some(json!(example)))
 }
 
 fn body(operation: Operation, schema: impl Into<RefOr<Schema>>, example: Value) -> Operation {
@@ -114,8 +111,11 @@ pub fn create_review() -> Operation {
 /// The operation that lists reviews.
 pub fn list_reviews() -> Operation {
     let reviews = schema::array(schema::component("Review"));
-    let operation =
-        Operation::get(path(""), "list_reviews").tag("reviews").summary("List the reviews of a workspace");
+    let says = "Only this one, with how many of its items are answered.";
+    let operation = Operation::get(path(""), "list_reviews")
+        .tag("reviews")
+        .summary("List the reviews of a workspace")
+        .takes(query("review", schema::name(), "june", says));
     ok(operation, "The reviews, by name.", schema::object([("reviews", reviews.into())]))
 }
 
@@ -126,7 +126,7 @@ pub fn review_items() -> Operation {
     let operation = Operation::get(path("/items"), "review_items")
         .tag("reviews")
         .summary("List the items of a review, with their answers")
-        .query::<OneReview>();
+        .takes(query("review", schema::name(), "june", "The review.").required(Required::True));
     ok(operation, "The items, in their order.", schema::object([("items", schema::array(item).into())]))
 }
 
@@ -136,7 +136,7 @@ pub fn delete_review() -> Operation {
         .tag("reviews")
         .summary("Delete a review")
         .description("Its items are served no more.")
-        .query::<OneReview>()
+        .takes(query("review", schema::name(), "june", "The review.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
 }
 
@@ -155,9 +155,12 @@ pub fn refresh_arena() -> Operation {
 
 /// The operation that ranks the releases of an arena.
 pub fn rank_arena() -> Operation {
+    let as_of = "As it was known at this time, an instant or a day that stands for its beginning: read from the votes in the log.";
     let operation = Operation::get(path("/ranking"), "rank_arena")
         .tag("reviews")
-        .summary("Rank the releases of an arena by its votes");
+        .summary("Rank the releases of an arena by its votes")
+        .takes(query("review", schema::name(), "duel", "The arena.").required(Required::True))
+        .takes(query("as-of", schema::string(), "2026-06-02", as_of));
     ok(operation, "The ranking.", schema::component("ArenaRanking"))
 }
 
@@ -261,7 +264,20 @@ pub fn reviewed_answers() -> Operation {
     ];
     let operation = Operation::get(path("/answers"), "reviewed_answers")
         .tag("reviews")
-        .summary("Show what a reviewer answered, and how often releases had said the same");
+        .summary("Show what a reviewer answered, and how often releases had said the same")
+        .takes(query(
+            "reviewer",
+            schema::string(),
+            "local:ann",
+            "Whose answers; those of the caller by default.",
+        ))
+        .takes(query(
+            "from",
+            schema::day(),
+            "2026-06-01",
+            "The first day; by default so that they are seven.",
+        ))
+        .takes(query("to", schema::day(), "2026-06-01", "The last day; today by default."));
     ok(operation, "The answers, the first ones first.", schema::object(results.concat()))
 }
 

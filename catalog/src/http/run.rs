@@ -13,15 +13,18 @@ use log::key;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
-use utoipa::IntoParams;
 use web::{
     About, Operation, Place, Problem, QueryParams, RequiredPermission, Routes, Whole, answer, content,
     in_path, json_object,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{
+        RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
 };
 
-use super::{api::JSON, follow::Order};
+use super::api::JSON;
 use crate::{
     MAX_PAGE, MAX_POINTS, MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRunBody, RunChangeBody, RunQuery,
     RunStatus, Service,
@@ -163,6 +166,15 @@ fn create_operation() -> Operation {
         .answers(StatusCode::CREATED, answer("It, as it is now.", JSON, schema::component("Run")))
 }
 
+fn query(name: &str, schema: impl Into<RefOr<Schema>>, says: &str) -> ParameterBuilder {
+    parameter(ParameterIn::Query, name, schema, says)
+}
+
+fn of() -> ParameterBuilder {
+    let of = query("of", schema::workspace(), "The workspace, by id or path.");
+    of.required(Required::True).example(Some("credit/prod".into()))
+}
+
 fn list_operation() -> Operation {
     let list = schema::object([
         ("runs", schema::array(schema::component("RunWithMetrics")).into()),
@@ -171,7 +183,22 @@ fn list_operation() -> Operation {
     Operation::get("/v1/runs", "list_runs")
         .tag("runs")
         .summary("List runs with the latest values of their metrics")
-        .query::<ListParams>()
+        .takes(of())
+        .takes(
+            query("experiment", name(), "Only runs of this experiment, by name.")
+                .example(Some("depths".into())),
+        )
+        .takes(query(
+            "limit",
+            schema::integer(1..=MAX_PAGE),
+            "The most in an answer; 100 when it is not given.",
+        ))
+        .takes(query("cursor", schema::string(), "Go on after an answer, by its `next_cursor`."))
+        .takes(query(
+            "order",
+            schema::one_of(["oldest", "newest"]),
+            "Which come first; the newest when it is not given.",
+        ))
         .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
 }
 
@@ -213,7 +240,8 @@ fn history_operation() -> Operation {
     ]);
     of_run(Operation::get("/v1/runs/{workspace}/{run}/metrics/{metric}", "metric_history"))
         .takes(in_path("metric", name().into(), "loss", "The metric, by name."))
-        .query::<HistoryParams>()
+        .takes(query("limit", schema::integer(1..=MAX_POINTS), "The most values in an answer; 10,000 when it is not given."))
+        .takes(query("cursor", schema::string(), "Go on after an answer, by its `next_cursor`."))
         .summary("Show all values of a metric of a run")
         .description("In the order in which they were appended. Values of days that have expired are left out; the latest value stays with the run.")
         .answers(StatusCode::OK, answer("They are.", JSON, page))
@@ -224,52 +252,30 @@ fn experiments_operation() -> Operation {
     Operation::get("/v1/experiments", "list_experiments")
         .tag("runs")
         .summary("List experiments")
-        .query::<ExperimentParams>()
+        .takes(of())
         .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
 }
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListParams {
-    /// The workspace, by id or path.
-    #[param(schema_with = schema::workspace, example = "credit/prod")]
     of: String,
-    /// Only runs of this experiment, by name.
-    #[param(schema_with = name, required = false, example = "depths")]
     experiment: Option<String>,
-    /// The most in an answer; 100 when it is not given.
-    #[param(schema_with = limit, required = false)]
     limit: Option<usize>,
-    /// Go on after an answer, by its `next_cursor`.
     cursor: Option<String>,
-    /// Which come first; the newest when it is not given.
-    #[param(inline)]
-    order: Option<Order>,
+    order: Option<String>,
 }
 
-fn limit() -> ObjectBuilder {
-    schema::integer(1..=MAX_PAGE)
-}
-
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistoryParams {
-    /// The most values in an answer; 10,000 when it is not given.
-    #[param(schema_with = point_limit, required = false)]
     limit: Option<usize>,
-    /// Go on after an answer, by its `next_cursor`.
     cursor: Option<String>,
 }
 
-fn point_limit() -> ObjectBuilder {
-    schema::integer(1..=MAX_POINTS)
-}
-
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExperimentParams {
-    /// The workspace, by id or path.
-    #[param(schema_with = schema::workspace, example = "credit/prod")]
     of: String,
 }
 
@@ -289,6 +295,13 @@ async fn list(
     State(service): State<Arc<Service>>,
     QueryParams(words): QueryParams<ListParams>,
 ) -> Result<Response, Problem> {
+    let newest_first = match words.order.as_deref() {
+        None | Some("newest") => true,
+        Some("oldest") => false,
+        Some(_) => {
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "`order` should be `oldest` or `newest`"));
+        }
+    };
     words
         .experiment
         .as_deref()
@@ -298,7 +311,7 @@ async fn list(
         experiment: words.experiment.as_deref().map(key::experiment_id),
         limit: words.limit.unwrap_or(RUNS),
         after: words.cursor.as_deref().map(Cursor::from_text).transpose()?,
-        newest_first: matches!(words.order, None | Some(Order::Newest)),
+        newest_first,
     };
     let page = service.catalog().runs(workspace.id(), &asked).await?;
     let runs: Vec<Value> = page.runs.iter().map(crate::RunWithMetrics::to_json).collect();

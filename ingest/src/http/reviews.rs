@@ -11,7 +11,7 @@ use axum::{
 use catalog::{
     AnsweredBy, DEFAULT_LEASE_SECONDS, ReviewLink, Verdict, Vote, guest_reviewer,
     http::{
-        OneReview, answer_review_item, answered_json, asked_json, delete_review, judge as judge_operation,
+        answer_review_item, answered_json, asked_json, delete_review, judge as judge_operation,
         next_review_item, review_schemas,
     },
 };
@@ -69,10 +69,16 @@ struct Judged {
     said: Said,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct One {
+    review: String,
+}
+
 async fn delete(
     State(ingest): State<Arc<Ingest>>,
     InPath(workspace): InPath,
-    QueryParams(one): QueryParams<OneReview>,
+    QueryParams(one): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let workspace = ingest.catalog().workspace(&workspace).await?;
     ingest.catalog().delete_review(workspace.id(), &one.review).await?;

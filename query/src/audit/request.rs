@@ -3,14 +3,8 @@
 use event::{Day, Error, Result, Timestamp, Window};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use web::{openapi::schema::ObjectBuilder, schema};
 
-use crate::{
-    http,
-    request::named,
-    row_filter::{OLDEST, ORDERS, is_newest},
-    window::week_until,
-};
+use crate::{request::named, row_filter::is_newest, window::week_until};
 
 /// Number of rows of a page if the request has no limit.
 const DEFAULT_ROWS: usize = 1_000;
@@ -23,7 +17,7 @@ const MAX_ROWS: usize = 10_000;
 #[serde(deny_unknown_fields)]
 pub struct AuditParams {
     /// Changes of this workspace, by id or path; without it, of what belongs to no workspace.
-    #[param(schema_with = schema::workspace, required = false, example = "credit/prod")]
+    #[param(example = "credit/prod")]
     pub workspace: Option<String>,
     /// Only what this principal did, such as `user:ann`.
     #[param(min_length = 1)]
@@ -44,15 +38,11 @@ pub struct AuditParams {
     #[param(pattern = "^-?[0-9]+-[A-Za-z0-9.-]+$")]
     pub after: Option<String>,
     /// Whether the oldest come first, or the newest.
-    #[param(schema_with = orders, required = false)]
+    #[param(pattern = "^(oldest|newest)$", default = "oldest")]
     pub order: Option<String>,
-    /// The format of the answer; without it that of the header `Accept`.
-    #[param(schema_with = http::formats, required = false)]
+    /// The format of the answer, which the operation describes.
+    #[param(ignore)]
     pub format: Option<String>,
-}
-
-fn orders() -> ObjectBuilder {
-    schema::one_of(ORDERS).default(Some(OLDEST.into()))
 }
 
 /// The place of a row among all rows: its time, and its name among the rows of that time.

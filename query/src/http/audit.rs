@@ -14,7 +14,7 @@ use web::{
     schema,
 };
 
-use super::{api, rows, said};
+use super::{api, format_parameter, rows, said};
 use crate::{
     Query,
     audit::{AuditParams, AuditRequest, NAME, columns},
@@ -44,6 +44,7 @@ fn operation() -> Operation {
             "Page by page, by time: the header `Almanac-Next` says where the next page begins, and is missing on the last one.",
         )
         .query::<AuditParams>()
+        .takes(format_parameter())
         .answers(StatusCode::OK, rows.build())
 }
 

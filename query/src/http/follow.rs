@@ -19,7 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{Parameters, accept, api, body::HeldBody, content_type, parameters, said};
+use super::{Parameters, accept, api, body::HeldBody, content_type, format_parameter, parameters, said};
 use crate::{
     Query,
     follow::{DEFAULT_ROWS, Follow, FollowParams, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
@@ -71,7 +71,7 @@ fn operation() -> Operation {
     let read_version = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
     let wait = schema::integer(0..=MAX_WAIT_SECONDS as usize).default(Some(json!(0)));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
-    let parameters: [(&str, RefOr<Schema>, &str); 5] = [
+    let parameters: [(&str, RefOr<Schema>, &str); 4] = [
         (
             "after",
             read_version.into(),
@@ -92,26 +92,23 @@ fn operation() -> Operation {
             limit.into(),
             "About how many rows: the answer ends behind the segment with which it has so many.",
         ),
-        (
-            "format",
-            super::formats().into(),
-            "The format of the answer; without it that of the header `Accept`.",
-        ),
     ];
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
-    let header = |says: &str| {
-        let mut header = Header::new(schema::string());
-        header.description = Some(says.to_owned());
-        header
-    };
+    let operation = operation.takes(format_parameter());
     let row = Kind::ALL.map(|kind| schema::component(&api::row_name(Dataset::Events(kind))));
     let rows = api::rows_in(&schema::any_of(row))
         .header(said::READ_VERSION.as_str(), header("Up to where everything has been answered."))
         .header(BEHIND.as_str(), header("How many segments come behind it, as far as is known."))
         .header(said::WARNING.as_str(), header("What will not come any more. There may be several."));
     operation.answers(StatusCode::OK, rows.build())
+}
+
+fn header(says: &str) -> Header {
+    let mut header = Header::new(schema::string());
+    header.description = Some(says.to_owned());
+    header
 }
 
 async fn answer(

@@ -13,14 +13,12 @@ use event::{Day, Error, custom::CUSTOM_METRICS};
 use fold::{AnyMetric, Metric, metric::Direction};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::IntoParams;
 use web::{
     InPath, Operation, Problem, QueryParams, answer,
-    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
-    schema,
+    openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
 };
 
-use super::parameters::instant_or_day;
 use crate::{LeaderboardParams, Place, Query};
 
 const JSON: &str = "application/json";
@@ -28,47 +26,20 @@ const JSON: &str = "application/json";
 /// How many releases are answered when the request does not say how many.
 const PLACES: usize = 100;
 
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Params {
-    /// Of this day.
-    #[param(value_type = Option<String>, format = Date)]
-    day: Option<Day>,
-    /// Of a window: its first day.
-    #[param(value_type = Option<String>, format = Date)]
+    day: Option<String>,
     from: Option<String>,
-    /// Of a window: its last day.
-    #[param(value_type = Option<String>, format = Date)]
     to: Option<String>,
-    /// Of a window: the metric to rank by, instead of the primary metric.
-    #[param(schema_with = ranking_metrics, required = false)]
     metric: Option<String>,
-    /// Of a window: which way the metric is better that is named; it follows from the metric, and of a custom one or a logged metric it
-    /// is `max`.
-    #[param(schema_with = directions, required = false)]
     direction: Option<String>,
-    /// Of a window: with fewer judged predictions a release stands behind, instead of what is set.
     #[serde(rename = "min-n")]
     min_n: Option<u64>,
-    /// Of a window: judge only what was live in this environment when it predicted.
-    #[param(schema_with = schema::name, required = false)]
     environment: Option<String>,
-    /// Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the
-    /// last closed one.
     #[serde(rename = "as-of")]
-    #[param(schema_with = instant_or_day, required = false)]
     as_of: Option<String>,
-    /// At most so many.
-    #[param(schema_with = limit, required = false)]
     limit: Option<usize>,
-}
-
-fn directions() -> ObjectBuilder {
-    schema::one_of(Direction::ALL.map(Direction::name))
-}
-
-fn limit() -> ObjectBuilder {
-    schema::integer(1..=MAX_LEADERBOARD).default(Some(json!(PLACES)))
 }
 
 impl Params {
@@ -143,11 +114,20 @@ pub(super) fn operation() -> Operation {
     .property("ties", schema::count().description(Some("How often it was equally near.")))
     .property("labelled", schema::count().description(Some("How many predictions were judged.")));
     let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
+    let limit = schema::integer(1..=MAX_LEADERBOARD).default(Some(json!(PLACES)));
     Operation::get("/v1/workspaces/{category}/{name}/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
         .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any metric of all of them together, computed from the events.")
-        .query::<Params>()
+        .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
+        .takes(parameter(ParameterIn::Query, "from", schema::day(), "Of a window: its first day."))
+        .takes(parameter(ParameterIn::Query, "to", schema::day(), "Of a window: its last day."))
+        .takes(parameter(ParameterIn::Query, "metric", ranking_metrics(), "Of a window: the metric to rank by, instead of the primary metric."))
+        .takes(parameter(ParameterIn::Query, "direction", schema::one_of(Direction::ALL.map(Direction::name)), "Of a window: which way the metric is better that is named; it follows from the metric, and of a custom one or a logged metric it is `max`."))
+        .takes(parameter(ParameterIn::Query, "min-n", schema::count(), "Of a window: with fewer judged predictions a release stands behind, instead of what is set."))
+        .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Of a window: judge only what was live in this environment when it predicted."))
+        .takes(parameter(ParameterIn::Query, "as-of", schema::any_of([schema::time().into(), schema::day().into()]), "Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the last closed one."))
+        .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
 }
 
@@ -156,7 +136,7 @@ pub(super) async fn leaderboard(
     InPath(workspace): InPath,
     QueryParams(words): QueryParams<Params>,
 ) -> Result<Response, Problem> {
-    let day = words.day;
+    let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;
     let limit = words.limit.unwrap_or(PLACES);
     let window = words.window()?;
     let workspace = query.catalog().workspace(&workspace).await?;

@@ -10,7 +10,7 @@ use axum::{
 use event::{Kind, Right};
 use web::{InPath, Operation, Problem, QueryParams, RequestContext, RequiredPermission, Routes, schema};
 
-use super::{api, rows};
+use super::{api, format_parameter, rows};
 use crate::{
     Query,
     lineage::{LineageParams, LineageRequest, NAME, columns},
@@ -39,6 +39,7 @@ fn operation() -> Operation {
              evaluation of the day; `labels` are the releases that outcomes without a release are about.",
         )
         .query::<LineageParams>()
+        .takes(format_parameter())
         .answers(StatusCode::OK, api::rows_in(&schema::component(ROW)).build())
 }
 

@@ -8,11 +8,15 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::{Error, Kind, Right, Timestamp};
+use event::{Error, Kind, Right, Timestamp, fields::AppliesTo};
 use log::after::After;
 use web::{
-    InPath, Problem, QueryParams, RequestContext, RequiredPermission, Routes, openapi::schema::ObjectBuilder,
-    schema,
+    InPath, Problem, QueryParams, RequestContext, RequiredPermission, Routes,
+    openapi::{
+        path::{ParameterBuilder, ParameterIn},
+        schema::ObjectBuilder,
+    },
+    parameter, schema,
 };
 
 mod accept;
@@ -40,6 +44,7 @@ use crate::{
     Answer, Made, Query,
     output::{self, Format},
     request::{Dataset, Params, Request},
+    unmatched::PLACE_PATTERN,
 };
 use explained::EXPLAIN;
 
@@ -222,9 +227,21 @@ async fn rows(
     Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
 }
 
-/// The schema of the names of formats.
-pub(crate) fn formats() -> ObjectBuilder {
-    schema::one_of(Format::ALL.map(Format::name)).default(Some(Format::Ndjson.name().into()))
+/// The schema of which predictions an outcome labels.
+pub(crate) fn applies_to() -> ObjectBuilder {
+    schema::one_of(AppliesTo::NAMES)
+}
+
+/// The schema of places of unmatched outcomes.
+pub(crate) fn place_schema() -> ObjectBuilder {
+    schema::string().pattern(Some(PLACE_PATTERN))
+}
+
+/// The parameter that names the format of rows.
+fn format_parameter() -> ParameterBuilder {
+    let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(Format::Ndjson.name().into()));
+    let says = "The format of the answer; without it that of the header `Accept`.";
+    parameter(ParameterIn::Query, "format", formats, says)
 }
 
 /// With `; charset=utf-8` where it is text.

@@ -11,16 +11,15 @@ use axum::{
 use catalog::{
     ReviewSpec,
     http::{
-        OneReview, create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json,
-        review_items, review_json, review_schemas, reviewed_answers,
+        create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json, review_items,
+        review_json, review_schemas, reviewed_answers,
     },
 };
 use event::{Day, Kind, Right, Window};
 use log::audit::current;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::IntoParams;
-use web::{InPath, Problem, QueryParams, RequiredPermission, Routes, Whole, json_object, schema};
+use web::{InPath, Problem, QueryParams, RequiredPermission, Routes, Whole, json_object};
 
 use super::said;
 use crate::Query;
@@ -36,10 +35,10 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     // An answer is an outcome, or a vote, which is a metric; beside it stands what releases predicted.
     let given_of = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let routes = routes
-        .add(list_reviews().query::<Listed>(), demand(), list)
+        .add(list_reviews(), demand(), list)
         .add(review_items(), demand().of_kinds(&given_of), items)
-        .add(reviewed_answers().query::<Days>(), demand().of_kinds(&given_of), given)
-        .add(rank_arena().query::<OfArena>(), demand().of_kinds(&[Kind::Metrics]), rank);
+        .add(reviewed_answers(), demand().of_kinds(&given_of), given)
+        .add(rank_arena(), demand().of_kinds(&[Kind::Metrics]), rank);
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
@@ -90,16 +89,11 @@ async fn refresh(
     Ok((said::warnings(&warnings), Json(review_json(&review, None))).into_response())
 }
 
-/// The parameters of the ranking of an arena.
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfArena {
-    /// The arena.
-    #[param(schema_with = schema::name, example = "duel")]
     review: String,
-    /// As it was known at this time, an instant or a day that stands for its beginning: read from the votes in the log.
     #[serde(rename = "as-of")]
-    #[param(example = "2026-06-02")]
     as_of: Option<String>,
 }
 
@@ -113,34 +107,30 @@ async fn rank(
     Ok((said::warnings(&ranking.warnings), Json(ranking.to_json())).into_response())
 }
 
-/// The parameters of a list of reviews.
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
-    /// Only this one, with how many of its items are answered.
-    #[param(schema_with = schema::name, required = false, example = "june")]
+struct One {
     review: Option<String>,
 }
 
-/// The parameters of the answers of a reviewer.
-#[derive(Deserialize, IntoParams)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneReview {
+    review: String,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Days {
-    /// Whose answers; those of the caller by default.
-    #[param(example = "local:ann")]
     reviewer: Option<String>,
-    /// The first day; by default so that they are seven.
-    #[param(value_type = Option<String>, format = Date, example = "2026-06-01")]
     from: Option<Day>,
-    /// The last day; today by default.
-    #[param(value_type = Option<String>, format = Date, example = "2026-06-01")]
     to: Option<Day>,
 }
 
 async fn list(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    QueryParams(one): QueryParams<Listed>,
+    QueryParams(one): QueryParams<One>,
 ) -> Result<Response, Problem> {
     let catalog = query.catalog();
     let workspace = catalog.workspace(&workspace).await?;

@@ -12,11 +12,10 @@ use log::audit::{Author, SourceValues};
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
-use web::schema;
 
 use self::flows::{Flow, Flows};
 pub(crate) use self::rows::columns;
-use crate::{Answer, Query, answer, http, request::named, window::week_until};
+use crate::{Answer, Query, answer, request::named, window::week_until};
 
 /// Name in paths and metrics.
 pub(crate) const NAME: &str = "lineage";
@@ -30,7 +29,7 @@ pub struct LineageParams {
     #[param(min_length = 1)]
     pub source: Option<String>,
     /// Only what this release made, and the outcomes that judge it.
-    #[param(schema_with = schema::name, required = false)]
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub release: Option<String>,
     /// The first UTC day; six days before the last one by default.
     #[param(value_type = Option<String>, format = Date)]
@@ -38,8 +37,8 @@ pub struct LineageParams {
     /// The last UTC day; today by default.
     #[param(value_type = Option<String>, format = Date)]
     pub to: Option<Day>,
-    /// The format of the answer; without it that of the header `Accept`.
-    #[param(schema_with = http::formats, required = false)]
+    /// The format of the answer, which the operation describes.
+    #[param(ignore)]
     pub format: Option<String>,
 }
 

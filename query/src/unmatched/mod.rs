@@ -28,6 +28,7 @@ use utoipa::ToSchema;
 
 pub(crate) use self::history::MAX_OUTCOMES as MAX_HISTORY;
 pub use self::history::{HistoryParams, OutcomeHistory, PastOutcome, PastStanding};
+pub(crate) use self::request::PLACE_PATTERN;
 pub use self::request::{UnmatchedParams, UnmatchedPlace, UnmatchedRequest, UnmatchedState};
 pub use self::why::UnmatchedOutcome;
 use self::why::{LabelledInstants, UnexplainedOutcome};

@@ -9,7 +9,6 @@ use log::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use web::{openapi::schema::ObjectBuilder, schema};
 
 use crate::{request::named, window::days_until};
 
@@ -78,7 +77,7 @@ impl UnmatchedPlace {
 }
 
 /// Pattern of the text of a [`UnmatchedPlace`].
-const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
+pub(crate) const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
 
 impl fmt::Display for UnmatchedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,11 +107,6 @@ impl FromStr for UnmatchedPlace {
 
 serde_as_text!(UnmatchedPlace);
 
-/// The schema of places.
-pub(super) fn place_schema() -> ObjectBuilder {
-    schema::string().pattern(Some(PLACE_PATTERN))
-}
-
 /// The parameters of a request.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -133,7 +127,7 @@ pub struct UnmatchedParams {
     #[param(minimum = 0, maximum = 1_000, default = 100)]
     pub limit: Option<usize>,
     /// What `next` of the page before said.
-    #[param(schema_with = place_schema, required = false)]
+    #[param(value_type = Option<String>, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$")]
     pub after: Option<UnmatchedPlace>,
 }
 

@@ -6,10 +6,9 @@ use fold::latest::{Asked, MAX_JUDGED};
 use log::unmatched::{Looked, WAITS_DAYS};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
-use web::{openapi::schema::ObjectBuilder, schema};
 
-use super::{UnmatchedPlace, UnmatchedState, request::place_schema};
-use crate::Query;
+use super::{UnmatchedPlace, UnmatchedState};
+use crate::{Query, http};
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
@@ -17,7 +16,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UnmatchedOutcome {
     /// Its place.
-    #[schema(schema_with = place_schema)]
+    #[schema(schema_with = http::place_schema)]
     pub place: UnmatchedPlace,
     /// Its state.
     #[schema(inline)]
@@ -32,7 +31,7 @@ pub struct UnmatchedOutcome {
     pub predicted_since: Timestamp,
     /// Which predictions of its key it labels.
     #[serde(serialize_with = "as_name")]
-    #[schema(schema_with = names)]
+    #[schema(schema_with = http::applies_to)]
     pub applies_to: AppliesTo,
     /// When it was appended.
     #[schema(value_type = String, format = DateTime)]
@@ -63,10 +62,6 @@ pub struct UnmatchedOutcome {
 
 fn as_name<S: Serializer>(applies_to: &AppliesTo, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(applies_to.name())
-}
-
-fn names() -> ObjectBuilder {
-    schema::one_of(AppliesTo::NAMES)
 }
 
 /// The instants of the predictions that one outcome labels: their number, the first and the last.

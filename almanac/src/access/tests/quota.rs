@@ -9,7 +9,7 @@ use axum::{
     http::{HeaderMap, Request, StatusCode},
 };
 use catalog::{Catalog, New, NewEntity, Quota, Role};
-use event::Clock;
+use event::{Clock, Right};
 use log::{
     key::{EntityId, Scope},
     store::Store,
@@ -58,6 +58,14 @@ impl House {
         self.tokens.create(&self.ann, new, Clock::system().now()).await.unwrap().0
     }
 
+    /// A token for the rights of a role, and no others.
+    async fn token_of(&self, role: Role) -> Token {
+        let rights = Right::ALL.into_iter().filter(|right| role.rights().has(*right)).collect();
+        let limits = Limits { rights: Some(rights), ..Limits::default() };
+        let new = NewToken { name: role.name().into(), expires_at: None, limits, is_once: false };
+        self.tokens.create(&self.ann, new, Clock::system().now()).await.unwrap().0
+    }
+
     async fn call(&self, token: &Token, (method, path): (&str, &str), body: &str) -> Answer {
         let request = Request::builder()
             .method(method)
@@ -84,6 +92,7 @@ on_both_engines!(
     exhausted_quota_names_itself_and_reset_time,
     token_quota_applies_across_workspaces,
     a_quota_that_cannot_be_is_refused,
+    only_an_administrator_sets_a_quota,
 );
 
 async fn exhausted_quota_names_itself_and_reset_time(house: House) {
@@ -126,4 +135,19 @@ async fn a_quota_that_cannot_be_is_refused(house: House) {
     }
     let shown = house.call(&token, ("GET", "prod/settings"), "").await;
     assert!(shown.body.contains(r#""quota":{}"#), "{}", shown.body);
+}
+
+async fn only_an_administrator_sets_a_quota(house: House) {
+    let quota = r#"{"quota":{"rows_per_day":2}}"#;
+    for (role, of_lanes, of_quota) in [
+        (Role::Writer, StatusCode::FORBIDDEN, StatusCode::FORBIDDEN),
+        (Role::Maintainer, StatusCode::OK, StatusCode::FORBIDDEN),
+        (Role::Admin, StatusCode::OK, StatusCode::OK),
+    ] {
+        let token = house.token_of(role).await;
+        let set = house.call(&token, ("PATCH", "prod/settings"), r#"{"lanes":2}"#).await;
+        assert_eq!(set.status, of_lanes, "{role:?}: {}", set.body);
+        let set = house.call(&token, ("PATCH", "prod/settings"), quota).await;
+        assert_eq!(set.status, of_quota, "{role:?}: {}", set.body);
+    }
 }
