@@ -180,6 +180,11 @@ impl Carrying<'_> {
     }
 
     async fn clear(&self, mut erasure: Erasure) -> Result<()> {
+        if erasure.version.is_some() {
+            // A fold into the old version may have begun before that was deleted.
+            let active = active::load(self.table, &erasure.workspace).await?;
+            rebuild::delete_before(self.table, &erasure.workspace, active).await?;
+        }
         patiently(|| self.table.forget_deleted()).await?;
         erasure.phase = ErasurePhase::Done;
         erasure.ended_at = Some(self.pace.clock.now());

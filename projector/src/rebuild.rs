@@ -159,6 +159,33 @@ pub(crate) async fn delete_before_active(table: &dyn Table, workspace: &Id, pace
     }
 }
 
+/// Deletes all items of the versions before the active one, back to the oldest and some before it; returns their number.
+///
+/// # Errors
+/// Errors of the table.
+pub(crate) async fn delete_before(table: &dyn Table, workspace: &Id, found: Active) -> Result<u64> {
+    let mut deleted = 0;
+    let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
+    for version in first..found.version {
+        // The heads are deleted before the slices, so that no reader finds a head without its rows.
+        for range in [
+            key::all_projections(workspace, version),
+            key::all_slices(workspace, version),
+            key::all_features(workspace, version),
+            key::all_key_filters(workspace, version),
+            key::dead_letters(workspace, version),
+        ] {
+            let mut pages = Pages::of(table, Query::table(range).only(&["v"]));
+            while let Some(items) = pages.next().await? {
+                let deletes = items.iter().map(|item| table.delete(&item.key, Condition::None));
+                futures::future::try_join_all(deletes).await?;
+                deleted += items.len() as u64;
+            }
+        }
+    }
+    Ok(deleted)
+}
+
 struct Rebuild<'a> {
     table: &'a dyn Table,
     workspace: &'a Id,
@@ -306,25 +333,7 @@ impl Rebuild<'_> {
     /// Deletes the versions before the active one, and checks some that were deleted before: a worker that was away for long may
     /// have written to them since.
     async fn delete_old(&mut self, found: Active) -> Result<()> {
-        let first = found.version.saturating_sub(LOOK_BACK).min(found.oldest).max(1);
-        for version in first..found.version {
-            // The heads are deleted before the slices, so that no reader finds a head without its rows.
-            for range in [
-                key::all_projections(self.workspace, version),
-                key::all_slices(self.workspace, version),
-                key::all_features(self.workspace, version),
-                key::all_key_filters(self.workspace, version),
-                key::dead_letters(self.workspace, version),
-            ] {
-                let query = Query::table(range).only(&["v"]);
-                let mut pages = Pages::of(self.table, query);
-                while let Some(items) = pages.next().await? {
-                    let deletes = items.iter().map(|item| self.table.delete(&item.key, Condition::None));
-                    futures::future::try_join_all(deletes).await?;
-                    self.report.deleted += items.len() as u64;
-                }
-            }
-        }
+        self.report.deleted += delete_before(self.table, self.workspace, found).await?;
         let oldest = found.version;
         let change = |now: Active| (now.oldest < oldest).then_some(Active { oldest, ..now });
         self.change(change).await.map(|_| ())

@@ -1,7 +1,7 @@
 //! Repeatable answers: as of an instant, at a read version, and without unreadable segments. Each on a SQLite file and on DynamoDB Local.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 

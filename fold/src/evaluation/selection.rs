@@ -29,7 +29,8 @@ pub const LEVELS: u32 = u64::BITS / BITS;
 /// # Errors
 /// Fails if there is no column of keys without nulls.
 pub fn partitions(columns: &Columns, level: u32) -> Result<Vec<Vec<usize>>> {
-    let mut rows = vec![Vec::with_capacity(columns.rows / PARTITIONS * 5 / 4); PARTITIONS];
+    let capacity = columns.rows / PARTITIONS * 5 / 4;
+    let mut rows: Vec<Vec<usize>> = (0..PARTITIONS).map(|_| Vec::with_capacity(capacity)).collect();
     if columns.rows > 0 {
         let keys = required_texts(columns, "key")?;
         for row in 0..columns.rows {
