@@ -6,7 +6,7 @@
 //!
 //! The table is made first, in a temporary folder of about 25 bytes a prediction. Linux only: it reads `/proc`.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use almanac_evaluate::{Reading, Unreadable, evaluate_day};
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use log::{
     walk::{Heads, Note, Until, Walk},
 };
 use table::{Condition, Table, sqlite::SqliteTable};
+use tokio::time::Instant;
 
 /// Number of rows held in memory, as the projector has it.
 const ROWS_AT_ONCE: usize = 2_000_000;

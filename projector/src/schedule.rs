@@ -664,7 +664,7 @@ mod tests {
         let mut schedule = Schedule::default();
         let mut small = day(1);
         small.workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgW").unwrap();
-        let days = || (1..=DAYS).map(|number| day(number)).chain([small.clone()]);
+        let days = || (1..=DAYS).map(day).chain([small.clone()]);
         let mut running: Vec<(Instant, (WorkspaceDay, Step), Pending)> = Vec::new();
         let mut waits = BTreeMap::<WorkspaceDay, Vec<Duration>>::new();
         for second in 0..600u64 {
