@@ -573,13 +573,12 @@ fn settings_change_alone_and_keep_the_rest() {
     let days = settings(&["--leaderboard-days", "14"]);
     assert_eq!((&days["primary_metric"], &days["leaderboard_days"]), (&json!("rmse"), &json!(14)));
     assert_eq!(settings(&["--leaderboard-days", "none"])["leaderboard_days"], Value::Null);
-    run_ok(
-        &place,
-        &["workspace", "quota", "credit/prod", "--rows-per-day", "1000", "--bytes-per-day", "9000"],
+    settings(&["--quota", "rows_per_day=1000", "--quota", "bytes_per_day=9000"]);
+    let changed = settings(&["--quota", "rows_per_day=none"]);
+    assert_eq!(
+        (&changed["quota"], &changed["primary_metric"]),
+        (&json!({ "bytes_per_day": 9000 }), &json!("rmse"))
     );
-    let quota = ["workspace", "quota", "credit/prod", "--format", "json", "--rows-per-day", "none"];
-    let quota = json_of(&place, &quota);
-    assert_eq!((&quota["rows_per_day"], &quota["bytes_per_day"]), (&Value::Null, &json!(9000)));
     run_ok(&place, &["user", "create", "ann"]);
     let both = ["access", "grant", "user:ann", "admin", "-w", "credit/prod", "--category", "credit"];
     assert!(refused(&place, &both).contains("cannot be used with"));

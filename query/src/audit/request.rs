@@ -25,7 +25,7 @@ pub struct AuditParams {
     /// Only this action, such as `token.create`, or all of `token`.
     #[param(min_length = 1)]
     pub action: Option<String>,
-    /// The first UTC day; six days before the last one by default.
+    /// The first UTC day, of at most 3660 days; six days before the last one by default.
     #[param(value_type = Option<String>, format = Date)]
     pub from: Option<Day>,
     /// The last UTC day; today by default.
