@@ -991,7 +991,8 @@ class Workspace:
         """
         judging = _judging(positive_label, threshold, costs, interval_level, dimensions, custom_metrics)
         advice = f"define_model({name!r}, ...) says how it is evaluated from a day on"
-        self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task", advice)
+        body = {"workspace": self.path, "name": name, "task": task, **judging}
+        self._ensure("/v1/models", body, "models", "task", advice)
 
     def define_model(
         self,
@@ -1307,7 +1308,8 @@ class Workspace:
                 raise AlmanacError(
                     f"{body['name']!r} is there already, with the {own} {known[own]!r} and not {body[own]!r}"
                 ) from refused
-            differ = [name for name in body if advice and name in known and not _is_same(name, body[name], known[name])]
+            given = [name for name in body if advice and name in known and name != "workspace"]
+            differ = [name for name in given if not _is_same(name, body[name], known[name])]
             if differ:
                 told = "; ".join(f"its {name} is {known[name]!r} and not {body[name]!r}" for name in differ)
                 raise AlmanacError(f"{body['name']!r} is there already: {told}. {advice}") from refused
