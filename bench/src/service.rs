@@ -165,7 +165,8 @@ pub async fn register(address: SocketAddr) -> anyhow::Result<()> {
     let releases = RELEASES.iter().chain([&PROBE_RELEASE]).map(|name| {
         json!({ "release": name, "model": "risk", "action": "register", "released_at": "2024-12-31T00:00:00Z" })
     });
-    let model = json!({ "workspace": WORKSPACE, "name": "risk", "task": "binary", "positive_label": LABELS[1] });
+    let model =
+        json!({ "workspace": WORKSPACE, "name": "risk", "task": "binary", "positive_label": LABELS[1] });
     for (path, body) in [
         ("/v1/workspaces".to_owned(), json!({ "path": WORKSPACE })),
         ("/v1/models".to_owned(), model),
