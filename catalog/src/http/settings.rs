@@ -43,7 +43,7 @@ struct SettingsBody {
     #[serde(deserialize_with = "given")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 31)]
     leaderboard_days: Option<Option<u32>>,
-    /// How many judged predictions a release must have to be ranked; 30 when it is not set. Of a logged metric, how many observations; 1
+    /// Minimum number of labelled predictions of a release to be ranked; 30 when it is not set. Of a logged metric, that of observations; 1
     /// when it is not set.
     #[serde(deserialize_with = "given")]
     #[schema(value_type = Option<u32>)]

@@ -34,10 +34,10 @@ pub struct AuditParams {
     /// At most so many rows.
     #[param(minimum = 1, maximum = 10_000, default = 1_000)]
     pub limit: Option<usize>,
-    /// What the header `Almanac-Next` of the page before said.
+    /// Value of the header `Almanac-Next` of the page before.
     #[param(pattern = "^-?[0-9]+-[A-Za-z0-9.-]+$")]
     pub after: Option<String>,
-    /// Whether the oldest come first, or the newest.
+    /// Order of the rows: the oldest first, or the newest.
     #[param(pattern = "^(oldest|newest)$", default = "oldest")]
     pub order: Option<String>,
     /// The format of the answer, which the operation describes.

@@ -85,7 +85,7 @@ pub struct PastOutcome {
     /// Why others are taken back.
     #[schema(required)]
     pub reason: Option<String>,
-    /// How it stands today. One that `retracts_nothing` takes nothing back: no outcome of the same key and instants stands before it.
+    /// Standing today. One that `retracts_nothing` takes nothing back: no outcome of the same key and instants stands before it.
     #[serde(default)]
     #[schema(inline, required)]
     pub standing: PastStanding,
@@ -96,7 +96,7 @@ pub struct PastOutcome {
 pub struct OutcomeHistory {
     /// The outcomes, also those that were taken back or corrected.
     pub outcomes: Vec<PastOutcome>,
-    /// What could not be read.
+    /// Segments that could not be read, with the reasons.
     pub warnings: Vec<String>,
 }
 

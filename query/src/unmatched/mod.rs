@@ -50,7 +50,7 @@ const COLUMNS: [&str; 4] = ["key", "observed_at", PREDICTED_SINCE, JUDGES];
 /// Some unmatched outcomes, in their order.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct UnmatchedPage {
-    /// How many outcomes this page went through in each state, of the requested key if any, listed or not. Those of all pages add up.
+    /// Number of outcomes that this page went through in each state, of the requested key if any, listed or not. Those of all pages add up.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub counts: BTreeMap<UnmatchedState, u64>,
     /// The listed outcomes.
@@ -58,7 +58,7 @@ pub struct UnmatchedPage {
     /// After which place the next page begins; null on the last one.
     #[schema(required, value_type = Option<String>)]
     pub next: Option<UnmatchedPlace>,
-    /// What could not be read.
+    /// Segments that could not be read, with the reasons.
     pub warnings: Vec<String>,
 }
 

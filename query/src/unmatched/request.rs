@@ -126,7 +126,7 @@ pub struct UnmatchedParams {
     /// List at most so many; with 0 they are counted alone.
     #[param(minimum = 0, maximum = 1_000, default = 100)]
     pub limit: Option<usize>,
-    /// What `next` of the page before said.
+    /// Value of `next` of the page before.
     #[param(value_type = Option<String>, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$")]
     pub after: Option<UnmatchedPlace>,
 }

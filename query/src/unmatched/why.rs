@@ -40,11 +40,11 @@ pub struct UnmatchedOutcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub predicted_at: Option<Timestamp>,
-    /// How many instants of predictions it labels.
+    /// Number of instants of predictions that it labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, nullable = false)]
     pub judged: Option<usize>,
-    /// What had been appended by this instant was looked at when it was decided.
+    /// Instant up to whose appends predictions were looked for when it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub decided_as_of: Option<Timestamp>,
