@@ -59,6 +59,14 @@ impl DueTasks {
         self.running.insert(workspace.clone());
         Some((workspace, days))
     }
+
+    /// Ends the tasks of a workspace. Those of `again` are done once more, after all that wait.
+    fn ended(&mut self, workspace: &Id, again: Option<Days>) {
+        self.running.remove(workspace);
+        if let Some(Days { are_all, older }) = again {
+            self.add(workspace, are_all, &older);
+        }
+    }
 }
 
 /// Does the tasks of workspaces that are due, forever.
@@ -70,14 +78,14 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
         {
             // In a box, since the collection moves it.
             running.push(Box::pin(async move {
-                shared.do_tasks(&workspace, &days).await;
-                workspace
+                let done = shared.do_tasks(&workspace, &days).await;
+                (workspace, days, done)
             }));
         }
         tokio::select! {
             biased;
-            Some(workspace) = running.next() => {
-                lock(&shared.due_tasks).running.remove(&workspace);
+            Some((workspace, days, done)) = running.next() => {
+                lock(&shared.due_tasks).ended(&workspace, (!done).then_some(days));
             }
             () = shared.tasks.notified() => {}
         }
@@ -91,30 +99,28 @@ impl Shared {
         self.tasks.notify_one();
     }
 
-    async fn do_tasks(&self, workspace: &Id, Days { are_all, older }: &Days) {
-        loop {
-            let doing = async {
-                self.keep_vintages(workspace, older).await?;
-                self.filter_keys(workspace, *are_all, older).await?;
-                self.finish_answers(workspace).await?;
-                self.resolve_unmatched(workspace, (*are_all, true), older).await?;
-                self.compare_challengers(workspace).await?;
-                self.expire(workspace).await?;
-                self.rank(workspace).await?;
-                self.compact(workspace).await
-            };
-            match unless_final(workspace, caught::whole(doing).await) {
-                Ok(()) => return,
-                Err(error) => {
-                    waits(
-                        &error,
-                        &workspace,
-                        "the table is not available; the tasks of this workspace are done later",
-                    );
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
-            }
+    /// Does the tasks of a workspace. Returns false, after a while, if the table was not available.
+    async fn do_tasks(&self, workspace: &Id, Days { are_all, older }: &Days) -> bool {
+        let doing = async {
+            self.keep_vintages(workspace, older).await?;
+            self.filter_keys(workspace, *are_all, older).await?;
+            self.finish_answers(workspace).await?;
+            self.resolve_unmatched(workspace, (*are_all, true), older).await?;
+            self.compare_challengers(workspace).await?;
+            self.expire(workspace).await?;
+            self.rank(workspace).await?;
+            self.compact(workspace).await
+        };
+        let done = unless_final(workspace, caught::whole(doing).await);
+        if let Err(error) = &done {
+            waits(
+                error,
+                &workspace,
+                "the table is not available; the tasks of this workspace are done later",
+            );
+            tokio::time::sleep(RETRY_AFTER).await;
         }
+        done.is_ok()
     }
 
     /// Stores evaluations and rollups at the ages that days have reached.
@@ -211,5 +217,34 @@ impl Shared {
             tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn failed_tasks_wait_behind_all_others() {
+        let workspace = |second| Id::new(Timestamp::default().plus_seconds(second));
+        let [broken, other] = [workspace(1), workspace(2)];
+        let older = BTreeSet::from(["2026-06-01".parse().unwrap()]);
+        let mut due = DueTasks::default();
+        due.add(&broken, true, &older);
+        let (first, days) = due.next().unwrap();
+        assert_eq!(first, broken);
+        due.add(&other, false, &BTreeSet::new());
+        due.add(&broken, false, &BTreeSet::new());
+        due.ended(&broken, Some(days));
+        let (second, _) = due.next().unwrap();
+        assert_eq!(second, other);
+        let (third, days) = due.next().unwrap();
+        assert_eq!((third, days.are_all, days.older), (broken.clone(), true, older));
+        due.add(&broken, false, &BTreeSet::new());
+        assert!(due.next().is_none(), "its tasks are being done");
+        due.ended(&broken, None);
+        assert_eq!(due.next().unwrap().0, broken);
     }
 }
