@@ -51,7 +51,6 @@
 pub mod key_filters;
 pub mod latest;
 mod rows;
-mod score_file;
 mod spill;
 
 use std::{
@@ -71,7 +70,7 @@ use table::Table;
 use tokio::task::JoinError;
 
 use rows::Day;
-use score_file::{SCORE_BYTES, ScoreFile};
+use spill::{SCORE_BYTES, ScoreFile};
 
 /// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -214,7 +213,12 @@ async fn judge(
         if let Some(scores) = &mut scores
             && evaluator.bytes() > SCORE_BYTES
         {
-            evaluator = scores.spill(reading, evaluator).await?;
+            let (mut file, folder) = (std::mem::take(*scores), reading.table().scratch());
+            (evaluator, **scores) = blocking(move || {
+                file.add(folder, &mut evaluator)?;
+                Ok::<_, Error>((evaluator, file))
+            })
+            .await??;
         }
         (day, next) = read?;
         reading.shrink(bytes);
@@ -272,7 +276,120 @@ pub fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, (
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    };
+
+    use event::{Clock, Column, Columns, Day, Id, Timestamp, Values};
+    use log::{
+        segment_item::Segment,
+        walk::{Heads, Until},
+    };
+    use table::{Condition, sqlite::SqliteTable};
+
     use super::*;
+
+    const ROWS: i64 = 500;
+    const SEGMENTS: u64 = 4;
+
+    /// Day that counts the memory charged, now and at the least.
+    struct Charged {
+        table: SqliteTable,
+        workspace: Id,
+        day: Day,
+        rows_at_once: usize,
+        bytes: AtomicI64,
+        least: AtomicI64,
+    }
+
+    impl Charged {
+        fn log(&self, kind: Kind) -> LogId {
+            LogId { workspace: self.workspace.clone(), day: self.day, kind, lane: 0 }
+        }
+
+        /// Appends rows, every third of them of one key.
+        async fn fill(&self, kind: Kind, time: &str) {
+            for seq in 1..=SEGMENTS {
+                let key = |row: i64| if row % 3 == 0 { "same".to_owned() } else { format!("{seq}-{row}") };
+                let keys: Vec<String> = (0..ROWS).map(key).collect();
+                let texts = |text: &str| Values::Text((0..ROWS).map(|_| text).collect());
+                let columns = vec![
+                    Column::new("key", Values::Text(keys.iter().map(String::as_str).collect())),
+                    Column::new(time, Values::Time((0..ROWS).map(|row| row + seq as i64 * ROWS).collect())),
+                    Column::new("release", texts("v1")),
+                    Column::new("label", texts("late")),
+                ];
+                let columns = Columns { rows: ROWS as usize, columns };
+                let log = self.log(kind);
+                let segment = Segment::pack(log, seq, Timestamp::default(), Vec::new(), &columns).unwrap();
+                self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+            }
+        }
+    }
+
+    #[async_trait]
+    impl Reading for Charged {
+        fn table(&self) -> &dyn Table {
+            &self.table
+        }
+
+        fn walk(&self, kind: Kind) -> Result<Walk> {
+            let until = Until::Heads(Heads::from([(self.log(kind), SEGMENTS)]));
+            Ok(Walk::new(&self.workspace, self.day, kind, until, Arc::default()))
+        }
+
+        fn note(&self, _: Vec<Note>) {}
+
+        fn unpacks(&self, _: usize) {}
+
+        fn failed(&self, error: Error) -> Error {
+            error
+        }
+
+        fn leaves_out(&self, _: &Unreadable) -> bool {
+            false
+        }
+
+        fn rows_at_once(&self) -> usize {
+            self.rows_at_once
+        }
+
+        async fn grow(&self, bytes: u64) -> Result<()> {
+            self.bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn shrink(&self, bytes: u64) {
+            let left = self.bytes.fetch_sub(bytes as i64, Ordering::Relaxed) - bytes as i64;
+            self.least.fetch_min(left, Ordering::Relaxed);
+        }
+
+        fn check(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_charged_for_a_day_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let at = Timestamp::parse("2013-06-01T12:00:00Z").unwrap();
+        let (workspace, day) = (Id::new(at), at.day());
+        let (bytes, least) = (AtomicI64::new(0), AtomicI64::new(0));
+        let mut charged = Charged { table, workspace, day, rows_at_once: usize::MAX, bytes, least };
+        charged.fill(Kind::Predictions, "predicted_at").await;
+        charged.fill(Kind::Outcomes, "observed_at").await;
+        let mut whole = None;
+        for rows_at_once in [usize::MAX, 2_000, 50] {
+            charged.rows_at_once = rows_at_once;
+            let evaluated = evaluate_day(&charged, Evaluator::new(Default::default())).await.unwrap();
+            assert_eq!(evaluated.1, 2 * SEGMENTS * ROWS as u64);
+            assert_eq!(whole.get_or_insert_with(|| evaluated.clone()), &evaluated, "{rows_at_once} at once");
+            assert_eq!(charged.bytes.load(Ordering::Relaxed), 0, "{rows_at_once} at once");
+            assert_eq!(charged.least.load(Ordering::Relaxed), 0, "{rows_at_once} at once");
+        }
+    }
 
     #[test]
     fn an_error_and_a_panic_are_told_apart() {

@@ -135,14 +135,16 @@ impl Day {
             return Ok((self, (rows.count() > 0).then_some(rows)));
         };
         let at_once = self.at_once;
-        let (spill, rows) = blocking(move || {
-            let rows = spill.next(at_once);
-            (spill, rows)
-        })
-        .await?;
-        let rows = rows?;
-        reading.grow(rows.as_ref().map_or(0, Rows::bytes)).await?;
-        Ok((Self { spill: Some(spill), ..self }, rows))
+        let next = move || Ok::<_, Error>((spill.next(at_once)?, spill));
+        let (partition, mut spill) = blocking(next).await??;
+        let Some(partition) = partition else { return Ok((Self { spill: Some(spill), ..self }, None)) };
+        // Before the rows are read: those of a key that has most of a day are as many as there are.
+        let expected = partition.bytes();
+        reading.grow(expected).await?;
+        let (rows, spill) = blocking(move || Ok::<_, Error>((spill.rows(&partition)?, spill))).await??;
+        reading.grow(rows.bytes().saturating_sub(expected)).await?;
+        reading.shrink(expected.saturating_sub(rows.bytes()));
+        Ok((Self { spill: Some(spill), ..self }, Some(rows)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Temporary file of the rows of a large day, by partitions of their keys.
+//! Temporary files of a large day: its rows by partitions of their keys, and its scores.
 
 use std::{
     fs::File,
@@ -8,7 +8,10 @@ use std::{
 };
 
 use event::{Columns, Error, Kind, Result, lane::LogPosition};
-use fold::evaluation::{LEVELS, PARTITIONS, partitions};
+use fold::{
+    evaluation::{Evaluator, LEVELS, PARTITIONS, partitions},
+    runs::Runs,
+};
 
 use crate::{corrupt, rows::Rows};
 
@@ -21,6 +24,8 @@ pub(crate) struct Partition {
     level: u32,
     chunks: Vec<Chunk>,
     weight: usize,
+    /// Approximate number of bytes of its rows in memory.
+    bytes: u64,
     /// True if a few keys have most of its rows: these stay together.
     is_whole: bool,
 }
@@ -35,7 +40,14 @@ struct Chunk {
     bytes: usize,
 }
 
-/// The file, with the partitions that were not taken yet.
+impl Partition {
+    /// Returns the approximate number of bytes of its rows in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// The file of the rows, with the partitions that were not taken yet.
 #[derive(Debug)]
 pub(crate) struct Spill {
     folder: PathBuf,
@@ -50,7 +62,7 @@ impl Spill {
     /// # Errors
     /// `Unavailable` if it cannot be created.
     pub(crate) fn create(folder: PathBuf) -> Result<Self> {
-        let file = tempfile::tempfile_in(&folder).map_err(|error| failed(&folder, error))?;
+        let file = temporary(&folder)?;
         let partitions = (0..PARTITIONS).map(|_| Partition::default()).collect();
         Ok(Self { folder, file, end: 0, partitions })
     }
@@ -66,35 +78,43 @@ impl Spill {
         added
     }
 
-    /// Reads the next partition whose rows may be held at a time, if they are not more than `at_once`, or if a few keys
+    /// Takes the next partition whose rows may be held at a time, if they are not more than `at_once`, or if a few keys
     /// have them. `None` after the last.
     ///
     /// # Errors
     /// `Unavailable` if the file cannot be read or written.
-    pub(crate) fn next(&mut self, at_once: usize) -> Result<Option<Rows>> {
+    pub(crate) fn next(&mut self, at_once: usize) -> Result<Option<Partition>> {
         while let Some(partition) = self.partitions.pop() {
             let is_whole = partition.is_whole || partition.level + 1 >= LEVELS;
             if partition.weight > at_once && !is_whole {
-                self.divide(partition)?;
+                self.divide(partition, at_once)?;
             } else if !partition.chunks.is_empty() {
-                let mut rows = Rows::default();
-                for chunk in &partition.chunks {
-                    rows.push(chunk.kind, chunk.position, self.read(chunk)?);
-                }
-                return Ok(Some(rows));
+                return Ok(Some(partition));
             }
         }
         Ok(None)
     }
 
-    /// Divides a partition into those of the next level.
-    fn divide(&mut self, partition: Partition) -> Result<()> {
+    /// Reads the rows of a partition.
+    ///
+    /// # Errors
+    /// `Unavailable` if the file cannot be read.
+    pub(crate) fn rows(&mut self, partition: &Partition) -> Result<Rows> {
+        let mut rows = Rows::default();
+        for chunk in &partition.chunks {
+            rows.push(chunk.kind, chunk.position, self.read(chunk)?);
+        }
+        Ok(rows)
+    }
+
+    /// Divides a partition into those of the next level, while about `at_once` rows are held.
+    fn divide(&mut self, partition: Partition, at_once: usize) -> Result<()> {
         let level = partition.level + 1;
         let mut into: Vec<_> = (0..PARTITIONS).map(|_| Partition { level, ..Partition::default() }).collect();
         let mut rows = Rows::default();
         for chunk in &partition.chunks {
             rows.push(chunk.kind, chunk.position, self.read(chunk)?);
-            if rows.weight() > ROWS_COPIED {
+            if rows.weight() > ROWS_COPIED.min(at_once) {
                 self.distribute(mem::take(&mut rows), &mut into, level)?;
             }
         }
@@ -122,6 +142,7 @@ impl Spill {
                 for (partition, rows) in into.iter_mut().zip(rows).filter(|(_, rows)| !rows.is_empty()) {
                     let columns = columns.take(&rows);
                     partition.weight += Rows::weight_of(&columns);
+                    partition.bytes += columns.bytes() as u64;
                     partition.chunks.push(self.write(kind, position, &columns)?);
                 }
             }
@@ -146,7 +167,43 @@ impl Spill {
     }
 }
 
-pub(crate) fn failed(folder: &Path, error: io::Error) -> Error {
+/// Number of bytes of scores and errors that are held in memory.
+pub(crate) const SCORE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The file of the scores or errors, once there is one: metrics of their order need all of them.
+#[derive(Debug, Default)]
+pub(crate) struct ScoreFile(Option<(PathBuf, Runs)>);
+
+impl ScoreFile {
+    /// Moves the scores of an evaluator to the file in `folder`.
+    ///
+    /// # Errors
+    /// `Unavailable` if the file cannot be written.
+    pub(crate) fn add(&mut self, folder: PathBuf, evaluator: &mut Evaluator) -> Result<()> {
+        if self.0.is_none() {
+            let file = temporary(&folder)?;
+            self.0 = Some((folder, Runs::new(Box::new(file))));
+        }
+        let Some((folder, runs)) = &mut self.0 else { return Ok(()) };
+        evaluator.spill(runs).map_err(|error| failed(folder, error))
+    }
+
+    /// Computes the metrics of the scores in the file.
+    ///
+    /// # Errors
+    /// `Unavailable` if the file cannot be read.
+    pub(crate) fn settle(&mut self, evaluator: &mut Evaluator) -> Result<()> {
+        let Some((folder, runs)) = &mut self.0 else { return Ok(()) };
+        evaluator.settle(runs).map_err(|error| failed(folder, error))
+    }
+}
+
+/// Creates a file in `folder` that disappears with the process.
+fn temporary(folder: &Path) -> Result<File> {
+    tempfile::tempfile_in(folder).map_err(|error| failed(folder, error))
+}
+
+fn failed(folder: &Path, error: io::Error) -> Error {
     let folder = folder.display();
     Error::unavailable(format!(
         "the events of a large day cannot be kept in a temporary file in {folder}: {error}"

@@ -129,7 +129,7 @@ impl Judge {
     pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
         match self {
             Self::Binary(judge) if judge.ranked.are_spilled() => {
-                let costs = judge.only_costs();
+                let costs = only_costs(&judge.parts());
                 judge.ranks = Some(std::mem::take(&mut judge.ranked).judge_spilled(runs, costs)?);
             }
             Self::Regression(judge) => judge.errors.settle(runs)?,
@@ -244,6 +244,11 @@ pub(super) fn says_positive(
     if instead.is_some() { by_score.or(by_label) } else { by_label.or(by_score) }
 }
 
+/// Returns the costs of all predictions, if they are the same.
+fn only_costs(parts: &[(Option<Costs>, Confusion)]) -> Option<Costs> {
+    if let [(costs, _)] = parts { *costs } else { None }
+}
+
 impl BinaryJudge {
     #[inline(always)]
     fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
@@ -295,20 +300,15 @@ impl BinaryJudge {
         parts.filter(|(_, confusion)| confusion.n() > 0).collect()
     }
 
-    /// Returns the costs of all predictions, if they are the same.
-    fn only_costs(&self) -> Option<Costs> {
-        if let [(costs, _)] = self.parts()[..] { costs } else { None }
-    }
-
     /// Returns the results, and the scores.
     fn finish(mut self) -> (Binary, Scores) {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
-        let (parts, only) = (self.parts(), self.only_costs());
+        let parts = self.parts();
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
         let (mut confusion, probabilities) = (Confusion::default(), self.probabilities);
         parts.iter().for_each(|(_, part)| confusion += *part);
         let mut scores = std::mem::take(&mut self.ranked);
-        let Ranked { auc, ranks, best } = self.ranks.unwrap_or_else(|| scores.judge(only));
+        let Ranked { auc, ranks, best } = self.ranks.unwrap_or_else(|| scores.judge(only_costs(&parts)));
         let priced = || parts.iter().filter_map(|(costs, part)| Some((costs.as_ref()?, part)));
         let n = priced().map(|(_, part)| part.n()).sum();
         let worth = (n > 0).then(|| Worth { n, value: value(priced()), best });

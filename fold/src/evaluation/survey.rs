@@ -67,13 +67,6 @@ impl Survey {
         Self { span, ..self }
     }
 
-    /// Returns whether it needs a column.
-    pub fn needs(&self, column: &str) -> bool {
-        self.columns.iter().any(|(wanted, _)| match wanted {
-            Wanted::Texts(known) | Wanted::Bins(known, _) => known == column,
-        })
-    }
-
     /// Adds the predictions of a segment.
     ///
     /// # Errors
