@@ -96,32 +96,24 @@ impl Day {
         columns: Vec<String>,
         survey: Option<Survey>,
     ) -> Result<(Self, Option<Survey>), Failure> {
-        let mut intake = Intake { columns, survey, rows: Rows::default() };
-        let mut writing = Writing::default();
         let at_once = reading.rows_at_once();
+        let (rows, writing) = (Rows::default(), Writing::default());
+        let mut intake = Intake { columns, survey, rows, writing, of_rows: 0, of_survey: 0, at_once };
         for kind in KINDS {
             let mut walk = reading.walk(kind)?;
             let mut page = walk.next(reading.table(), None).await;
             loop {
                 reading.note(walk.notes());
                 let Some(segments) = page.map_err(|error| reading.failed(error))? else { break };
-                let before = intake.bytes();
                 let (taken, next) =
                     tokio::join!(intake.take(reading, segments), walk.next(reading.table(), None));
                 (intake, page) = (taken?, next);
-                let after = intake.bytes();
-                reading.grow(after.saturating_sub(before)).await?;
-                reading.shrink(before.saturating_sub(after));
-                let most = if writing.has_begun() { at_once / WRITTEN_SHARE } else { at_once };
-                if intake.rows.weight() > most {
-                    writing.add(reading, mem::take(&mut intake.rows)).await?;
-                }
                 reading.check()?;
             }
         }
-        let Intake { mut rows, survey, .. } = intake;
+        let Intake { mut rows, survey, mut writing, of_rows, .. } = intake;
         if writing.has_begun() {
-            writing.add(reading, mem::take(&mut rows)).await?;
+            writing.add(reading, mem::take(&mut rows), of_rows).await?;
         }
         let spill = writing.end(reading).await?;
         // Two partitions are held at a time: one is read while the one before is evaluated.
@@ -154,27 +146,58 @@ struct Intake {
     columns: Vec<String>,
     survey: Option<Survey>,
     rows: Rows,
+    writing: Writing,
+    /// Number of bytes that are charged for the rows.
+    of_rows: u64,
+    /// Number of bytes that are charged for the survey.
+    of_survey: u64,
+    at_once: usize,
 }
 
 impl Intake {
-    fn bytes(&self) -> u64 {
-        self.rows.bytes() + self.survey.as_ref().map_or(0, |survey| survey.bytes() as u64)
+    /// Returns the number of rows beyond which rows are written to the file.
+    fn most(&self) -> usize {
+        if self.writing.has_begun() { self.at_once / WRITTEN_SHARE } else { self.at_once }
     }
 
-    /// Takes the segments of a page.
+    /// Takes the segments of a page. Few packed bytes may be many rows: those beyond what may be held are written before
+    /// further segments are unpacked, and are charged only if they were held.
     async fn take(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
         let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
         reading.unpacks(bytes);
-        let taken = unpacking(bytes, move || {
-            let unreadable = page.into_iter().filter_map(|segment| self.take_segment(segment).err());
-            let unreadable: Vec<_> = unreadable.collect();
-            (self, unreadable)
-        });
-        let (intake, unreadable) = taken.await?;
-        match unreadable.into_iter().find(|segment| !reading.leaves_out(segment)) {
-            Some(segment) => Err(Failure::Stopped(segment)),
-            None => Ok(intake),
+        let mut left = page.into_iter();
+        while left.len() > 0 {
+            let taken = unpacking(bytes, move || {
+                let mut unreadable = Vec::new();
+                while self.rows.weight() <= self.most()
+                    && let Some(segment) = left.next()
+                {
+                    unreadable.extend(self.take_segment(segment).err());
+                }
+                (self, left, unreadable)
+            });
+            let unreadable;
+            (self, left, unreadable) = taken.await?;
+            if let Some(segment) = unreadable.into_iter().find(|segment| !reading.leaves_out(segment)) {
+                return Err(Failure::Stopped(segment));
+            }
+            self.settle(reading).await?;
         }
+        Ok(self)
+    }
+
+    /// Writes the rows if they are too many, and charges those that are held.
+    async fn settle(&mut self, reading: &dyn Reading) -> Result<(), Failure> {
+        if let Some(survey) = &self.survey {
+            let before = mem::replace(&mut self.of_survey, survey.bytes() as u64);
+            reading.grow(self.of_survey.saturating_sub(before)).await?;
+        }
+        if self.rows.weight() > self.most() {
+            let charged = mem::take(&mut self.of_rows);
+            return self.writing.add(reading, mem::take(&mut self.rows), charged).await;
+        }
+        let before = mem::replace(&mut self.of_rows, self.rows.bytes());
+        Ok(reading.grow(self.of_rows - before).await?)
     }
 
     fn take_segment(&mut self, segment: Admitted) -> std::result::Result<(), Unreadable> {
@@ -203,7 +226,7 @@ impl Intake {
 /// Writer of the file, beside the reading of further rows.
 #[derive(Default)]
 struct Writing {
-    /// Rows that are being written, with their bytes.
+    /// Rows that are being written, with their bytes that are charged.
     running: Option<(JoinHandle<Result<Spill>>, u64)>,
 }
 
@@ -212,24 +235,24 @@ impl Writing {
         self.running.is_some()
     }
 
-    /// Writes rows once those before are written.
-    async fn add(&mut self, reading: &dyn Reading, rows: Rows) -> Result<(), Failure> {
-        let (bytes, folder) = (rows.bytes(), reading.table().scratch());
+    /// Writes rows, of which `charged` bytes are given back then, once those before are written.
+    async fn add(&mut self, reading: &dyn Reading, rows: Rows, charged: u64) -> Result<(), Failure> {
+        let folder = reading.table().scratch();
         let spill = mem::take(self).end(reading).await?;
         let write = move || {
             let mut spill = spill.map_or_else(|| Spill::create(folder), Ok)?;
             spill.add(rows)?;
             Ok(spill)
         };
-        self.running = Some((tokio::task::spawn_blocking(write), bytes));
+        self.running = Some((tokio::task::spawn_blocking(write), charged));
         Ok(())
     }
 
     /// Waits until everything is written.
     async fn end(self, reading: &dyn Reading) -> Result<Option<Spill>, Failure> {
-        let Some((running, bytes)) = self.running else { return Ok(None) };
+        let Some((running, charged)) = self.running else { return Ok(None) };
         let written = running.await.map_err(interrupted)?;
-        reading.shrink(bytes);
+        reading.shrink(charged);
         Ok(Some(written?))
     }
 }
