@@ -118,7 +118,7 @@ metrics! {
     PROJECTOR_CHECKPOINT_AGE: GAUGE, Projector, "almanac_projector_checkpoint_age_seconds" [],
         "Longest wait of a checkpoint to move; it waits for evaluations as well.";
     PROJECTOR_FOLD_AGE: GAUGE, Projector, "almanac_projector_fold_age_seconds" [],
-        "Time for which days were tried to be folded and none was; 0 when none is tried.";
+        "Time since the first try of the oldest fold that has not succeeded; 0 when there is none.";
     PROJECTOR_FEED_AGE: GAUGE, Projector, "almanac_projector_feed_age_seconds" [],
         "Longest silence of a shard (an empty answer ends it), or of the list of shards.";
     PROJECTOR_SWEEP_AGE: GAUGE, Projector, "almanac_projector_sweep_age_seconds" [],

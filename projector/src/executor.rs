@@ -111,11 +111,7 @@ impl Shared {
     async fn work_on(&self, job: Job, room: &Semaphore) -> Done {
         match job {
             Job::Fold(day, dirty) => {
-                lock(&self.folding_since).get_or_insert_with(Instant::now);
                 let folded = caught::whole(self.fold(&day, &dirty)).await;
-                if !folded.as_ref().is_err_and(Error::may_pass) {
-                    *lock(&self.folding_since) = None;
-                }
                 Done::Folded(day, dirty, folded)
             }
             Job::Step(day, step @ Step::Sketch, pending) => {

@@ -137,6 +137,8 @@ pub(crate) struct Schedule {
     queue: VecDeque<WorkspaceDay>,
     dirty: BTreeMap<WorkspaceDay, Dirty>,
     folding: BTreeSet<WorkspaceDay>,
+    /// Days whose fold has not succeeded yet, with the instant of the first try.
+    tried: BTreeMap<WorkspaceDay, Instant>,
     pending: BTreeMap<(WorkspaceDay, Step), Pending>,
     stepping: BTreeSet<(WorkspaceDay, Step)>,
     /// Instant at which a step last began in each workspace.
@@ -240,6 +242,7 @@ impl Schedule {
             && let Some(dirty) = self.dirty.remove(&day)
         {
             self.folding.insert(day.clone());
+            self.tried.entry(day.clone()).or_insert(now);
             return Some(Job::Fold(day, dirty));
         }
         let due = self.pending.iter().filter(|_| room.to_step).filter(|(step, pending)| {
@@ -280,6 +283,7 @@ impl Schedule {
     /// Records a folded day, which is then evaluated, and sketched if it has features.
     pub(crate) fn folded(&mut self, day: &WorkspaceDay, done: Dirty, now: Instant, folded: Folded) {
         self.folding.remove(day);
+        self.tried.remove(day);
         self.note_fold(day, &folded, now);
         let sketched = folded.has_features.then_some(Step::Sketch);
         for step in [Step::Evaluate].into_iter().chain(sketched) {
@@ -331,6 +335,7 @@ impl Schedule {
     /// Gives up a day that cannot be folded.
     pub(crate) fn gave_up_folding(&mut self, day: &WorkspaceDay, dirty: &Dirty) {
         self.folding.remove(day);
+        self.tried.remove(day);
         self.release(dirty.mark);
     }
 
@@ -373,6 +378,11 @@ impl Schedule {
     pub(crate) fn unevaluated(&self) -> usize {
         let is_evaluation = |(_, step): &&(WorkspaceDay, Step)| *step == Step::Evaluate;
         self.pending.keys().chain(&self.stepping).filter(is_evaluation).count()
+    }
+
+    /// Returns the instant of the first try of the oldest fold that has not succeeded yet.
+    pub(crate) fn tried_since(&self) -> Option<Instant> {
+        self.tried.values().min().copied()
     }
 
     /// Number of days that are not folded yet, number of changes that announced them, and instant since which the oldest waits.
@@ -593,8 +603,15 @@ mod tests {
         assert!(!schedule.is_settled(mark));
         assert!(schedule.next(now, ALL).is_none());
         assert_eq!(schedule.next_at(ALL), Some(now + RETRY_AFTER));
-        let (_, dirty) = fold(&mut schedule, now + RETRY_AFTER);
+        let later = now + RETRY_AFTER;
+        let (one, dirty) = fold(&mut schedule, later);
         assert_eq!((dirty.mark, dirty.logs.len(), dirty.announced), (mark, 2, 2));
+        schedule.mark(day(2), None, None, later);
+        let (two, other) = fold(&mut schedule, later);
+        schedule.folded(&two, other, later, folded(1));
+        assert_eq!(schedule.tried_since(), Some(now), "a day that cannot be folded, beside one that can");
+        schedule.folded(&one, dirty, later, folded(1));
+        assert_eq!(schedule.tried_since(), None);
     }
 
     #[test]

@@ -188,8 +188,6 @@ pub(crate) struct Shared {
     pub(crate) began: Instant,
     /// Instant of its last sweep of all workspaces.
     pub(crate) swept_at: Mutex<Option<Instant>>,
-    /// Instant since which days are tried to be folded and none was.
-    pub(crate) folding_since: Mutex<Option<Instant>>,
     /// Instant of its last heartbeat.
     pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards that it should read and cannot begin to, each with the instant since which.
@@ -226,7 +224,6 @@ impl Shared {
             undone: Mutex::default(),
             began: Instant::now(),
             swept_at: Mutex::default(),
-            folding_since: Mutex::default(),
             last_beat: Mutex::default(),
             unheard: Mutex::default(),
             unlisted: Mutex::default(),

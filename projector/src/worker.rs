@@ -41,7 +41,7 @@ pub struct Health {
     pub shards: u64,
     /// Longest time for which a checkpoint has not moved although there were changes. It waits for evaluations as well.
     pub oldest_checkpoint: Duration,
-    /// Time for which days were tried to be folded and none was; zero when none is tried.
+    /// Time since the first try of the oldest fold that has not succeeded; zero when there is none.
     pub fold_age: Duration,
     /// Number of folded segments.
     pub segments: u64,
@@ -96,10 +96,10 @@ impl Projector {
     pub fn health(&self) -> Health {
         let shared = &self.shared;
         let now = Instant::now();
-        let (dirty_days, waiting, oldest, unevaluated) = {
+        let (dirty_days, waiting, oldest, unevaluated, tried_since) = {
             let schedule = shared.schedule();
             let (days, waiting, oldest) = schedule.backlog();
-            (days, waiting, oldest, schedule.unevaluated())
+            (days, waiting, oldest, schedule.unevaluated(), schedule.tried_since())
         };
         let is_sweeper = shared.has_sweep_lease();
         let unwritten = unwritten_or_undone(shared);
@@ -119,7 +119,7 @@ impl Projector {
             oldest: oldest.map_or(Duration::ZERO, |oldest| now - oldest),
             shards: held.clone().count() as u64,
             oldest_checkpoint: held.map(|one| one.waits_since(now)).max().unwrap_or_default(),
-            fold_age: lock(&shared.folding_since).map(|since| now - since).unwrap_or_default(),
+            fold_age: tried_since.map(|since| now - since).unwrap_or_default(),
             segments: metric(&stats.segments),
             evaluated_rows: metric(&stats.evaluated_rows),
             retries: metric(&stats.retries),
