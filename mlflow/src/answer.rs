@@ -1,14 +1,14 @@
 //! Errors in the form that MLflow's clients understand.
 
 use axum::{
-    Json,
+    Extension, Json,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use event::Error;
 use ingest::SubmitError;
 use serde_json::{Value, json};
-use web::{MAX_DETAIL_CHARS, Problem, cut};
+use web::{Busy, MAX_DETAIL_CHARS, Problem, cut};
 
 /// A failed request: status, MLflow's error code, and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
+    /// True if the service only has too much to do.
+    pub(crate) is_busy: bool,
 }
 
 pub(crate) type Answer<T = Value> = Result<T, Failure>;
@@ -23,7 +25,7 @@ pub(crate) type Answer<T = Value> = Result<T, Failure>;
 impl Failure {
     /// Builds the failure of a status. A message may repeat parts of the request, of any length, so it is cut.
     pub(crate) fn of(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, code: code_of(status), message: cut(message.into(), MAX_DETAIL_CHARS) }
+        Self { status, code: code_of(status), message: cut(message.into(), MAX_DETAIL_CHARS), is_busy: false }
     }
 
     /// Builds the failure of a wrong request.
@@ -78,7 +80,7 @@ impl From<Problem> for Failure {
             StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
             status => status,
         };
-        Self::of(status, message)
+        Self { is_busy: problem.is_busy(), ..Self::of(status, message) }
     }
 }
 
@@ -96,6 +98,27 @@ impl From<SubmitError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error_code": self.code, "message": self.message }))).into_response()
+        let body = Json(json!({ "error_code": self.code, "message": self.message }));
+        match self.is_busy {
+            true => (self.status, Extension(Busy), body).into_response(),
+            false => (self.status, body).into_response(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn busy_service_is_no_failing_one() {
+        let is_busy = |kind| {
+            let response = Failure::from(Error::new(kind, "later")).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            response.extensions().get::<Busy>().is_some()
+        };
+        assert!(is_busy(ErrorKind::Busy) && !is_busy(ErrorKind::Unavailable));
     }
 }

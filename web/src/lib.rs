@@ -69,6 +69,10 @@ pub struct Problem {
     is_busy: bool,
 }
 
+/// Extension of the answer of a service that only has too much to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Busy;
+
 impl Problem {
     /// Builds a problem with a status and a sentence.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
@@ -112,7 +116,8 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Returns whether the service only has too much to do, so that the request failed for no fault.
+    /// Returns whether the service only has too much to do, so that the request failed for no fault. Answers in another form
+    /// than this one carry [`Busy`] then.
     pub fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -202,6 +207,9 @@ impl IntoResponse for Problem {
         if is_for_later(status) {
             let default = || HeaderValue::from_static(RETRY_AFTER_SECONDS);
             headers.insert(header::RETRY_AFTER, self.retry_after.map_or_else(default, HeaderValue::from));
+        }
+        if self.is_busy {
+            response.extensions_mut().insert(Busy);
         }
         // The outermost layer knows the id of the request, and writes the body again with it.
         response.extensions_mut().insert(self);

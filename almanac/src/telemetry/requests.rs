@@ -29,7 +29,7 @@ use meter::{
 };
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Demands, Problem, RequestContext, Requester};
+use web::{Busy, Demands, RequestContext, Requester};
 
 use super::report::Traffic;
 use crate::{harden::hardened, health::PROBES};
@@ -151,7 +151,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     requester.request_id = Arc::clone(&text);
     let span = tracing::error_span!("request", request_id = &*text);
     let response = next.run(request).instrument(span).await;
-    let is_busy = response.extensions().get::<Problem>().is_some_and(Problem::is_busy);
+    let is_busy = response.extensions().get::<Busy>().is_some();
     let took = began.elapsed();
     let (mut response, sent) = counted_response(hardened(response, &text), &requests.response_bytes);
     let status = response.status().as_u16();
