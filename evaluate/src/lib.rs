@@ -165,7 +165,7 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
         None => evaluator,
     };
     let mut scores = ScoreFile::default();
-    let (mut evaluator, rows) = judge(reading, day, evaluator, Some(&mut scores)).await?;
+    let (mut evaluator, rows) = judge(reading, day, evaluator, Some(&mut scores), &mut |_| ()).await?;
     let finish = move || {
         scores.settle(&mut evaluator)?;
         Ok::<_, Error>(evaluator.finish())
@@ -175,14 +175,19 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
     Ok((evaluation?, rows))
 }
 
-/// Judges a day with an evaluator, which may continue with the next one. Also returns the number of joined rows.
+/// Judges a day with an evaluator, which may continue with the next one, and calls `after` for the rows of some keys after
+/// those of others, in the order of the places of keys. Also returns the number of joined rows.
 ///
 /// # Errors
 /// [`Failure::Stopped`] at an unreadable segment that is not left out; errors of the reading; `Corrupt` if the events
 /// cannot be joined; `Unavailable` if a large day cannot be kept in a temporary file.
-pub async fn judge_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
+pub async fn judge_day(
+    reading: &dyn Reading,
+    evaluator: Evaluator,
+    mut after: impl FnMut(&mut Evaluator) + Send,
+) -> Result<(Evaluator, u64), Failure> {
     let (day, _) = Day::read(reading, evaluator.more_columns(), None).await?;
-    judge(reading, day, evaluator, None).await
+    judge(reading, day, evaluator, None, &mut after).await
 }
 
 /// Evaluates the rows of a day, and reads those of the next partition meanwhile. Many scores are kept in a file, if there is
@@ -192,6 +197,7 @@ async fn judge(
     day: Day,
     mut evaluator: Evaluator,
     mut scores: Option<&mut ScoreFile>,
+    after: &mut (dyn FnMut(&mut Evaluator) + Send),
 ) -> Result<(Evaluator, u64), Failure> {
     let refused = |error: FoldError| match error {
         FoldError::OtherTasks { .. } | FoldError::Refused { .. } => Error::invalid(error.to_string()),
@@ -210,6 +216,7 @@ async fn judge(
         };
         let (judged, read) = tokio::join!(judged, day.next(reading));
         evaluator = judged?.map_err(refused)?;
+        after(&mut evaluator);
         if let Some(scores) = &mut scores
             && evaluator.bytes() > SCORE_BYTES
         {

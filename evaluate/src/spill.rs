@@ -1,6 +1,7 @@
 //! Temporary files of a large day: its rows by partitions of their keys, and its scores.
 
 use std::{
+    collections::VecDeque,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     mem,
@@ -53,7 +54,8 @@ pub(crate) struct Spill {
     folder: PathBuf,
     file: File,
     end: u64,
-    partitions: Vec<Partition>,
+    /// In order of the keys.
+    partitions: VecDeque<Partition>,
 }
 
 impl Spill {
@@ -73,18 +75,18 @@ impl Spill {
     /// `Unavailable` if the file cannot be written; `Corrupt` if the events have no keys.
     pub(crate) fn add(&mut self, rows: Rows) -> Result<()> {
         let mut into = mem::take(&mut self.partitions);
-        let added = self.distribute(rows, &mut into, 0);
+        let added = self.distribute(rows, into.make_contiguous(), 0);
         self.partitions = into;
         added
     }
 
-    /// Takes the next partition whose rows may be held at a time, if they are not more than `at_once`, or if a few keys
+    /// Takes the next partition, in order of the keys, whose rows may be held at a time, if they are not more than `at_once`, or if a few keys
     /// have them. `None` after the last.
     ///
     /// # Errors
     /// `Unavailable` if the file cannot be read or written.
     pub(crate) fn next(&mut self, at_once: usize) -> Result<Option<Partition>> {
-        while let Some(partition) = self.partitions.pop() {
+        while let Some(partition) = self.partitions.pop_front() {
             let is_whole = partition.is_whole || partition.level + 1 >= LEVELS;
             if partition.weight > at_once && !is_whole {
                 self.divide(partition, at_once)?;
@@ -121,7 +123,7 @@ impl Spill {
         self.distribute(rows, &mut into, level)?;
         let is_most = |part: &Partition| part.weight > partition.weight / 4 * 3;
         into.iter_mut().for_each(|part| part.is_whole = is_most(part));
-        self.partitions.extend(into);
+        into.into_iter().rev().for_each(|part| self.partitions.push_front(part));
         Ok(())
     }
 

@@ -31,7 +31,7 @@ pub struct Side {
 pub struct Meeting {
     /// Place of its day among the evaluated days.
     pub day: u32,
-    /// Hash of its key: the order of meetings within a day, which is independent of their results.
+    /// Place of its key among all keys: the order of meetings within a day, which is independent of their results.
     pub key: u64,
     /// True if the positive class is the real one.
     pub is_positive: bool,
@@ -324,7 +324,7 @@ impl Default for Ongoing {
 }
 
 impl Ongoing {
-    /// Adds the meetings of a day, which need not be sorted.
+    /// Adds the meetings of a day, which need not be sorted, or of some of its keys, of which those in front were added.
     pub fn add(&mut self, mut met: Vec<Meeting>) {
         in_order(&mut met);
         for (measure, kept) in Measure::ALL.iter().zip(&mut self.courses) {

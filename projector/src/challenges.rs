@@ -26,7 +26,7 @@ use crate::{
     WorkspaceDay,
     dead_letters::{self, Skipped},
     early::latest,
-    evaluate::{SKIPPED, met},
+    evaluate::{self, Prefix, SKIPPED, meet},
     vintages::closed,
 };
 
@@ -39,11 +39,8 @@ const QUIET_SECONDS: i64 = DAY_SECONDS;
 /// Days after its end at which a day is compared in any case, with the events present.
 pub const LONGEST_DAYS: i64 = 30;
 
-/// Maximum predictions and outcomes of a compared day; a larger day is left out.
-pub const MAX_ROWS: u64 = 8_000_000;
-
-/// Maximum rows of the days that are read for several pairs at once.
-const ROWS_AT_ONCE: u64 = 4_000_000;
+/// Maximum rows, counted for each pair, whose meetings are held at once; a large day is compared in parts.
+const MET_AT_ONCE: u64 = 2 * evaluate::ROWS_AT_ONCE as u64;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
@@ -226,44 +223,44 @@ impl DayComparison<'_> {
         if pairs.is_empty() {
             return Ok(true);
         }
-        let rows = head.rows.unwrap_or(ROWS_AT_ONCE).max(1);
-        if rows > MAX_ROWS {
-            tracing::warn!(day = %self.day, rows, "this day is too large to compare live releases with others on it");
-            return Ok(true);
-        }
+        let rows = head.rows.unwrap_or(MET_AT_ONCE).clamp(1, evaluate::ROWS_AT_ONCE as u64);
         let skipped = dead_letters::skipped(self.table, version, &self.day, SKIPPED).await?;
-        let at_once = usize::try_from(ROWS_AT_ONCE / rows).unwrap_or(1).max(1);
         let pairs: Vec<[String; 2]> = pairs.into_iter().collect();
-        for some in pairs.chunks(at_once) {
-            let Some(found) = self.met(&head.applied, by, &skipped, some).await? else { return Ok(false) };
-            for ([challenger, champion], meetings) in some.iter().zip(found) {
+        for some in pairs.chunks((MET_AT_ONCE / rows) as usize) {
+            let add = |[challenger, champion]: &[String; 2], meetings: Vec<Meeting>| {
                 let of = |one: &&mut Challenge| {
                     !one.is_told && one.challenger == *challenger && one.champion == *champion
                 };
                 all.iter_mut().filter(of).for_each(|one| one.ongoing.add(meetings.clone()));
+            };
+            if !self.meet(&head.applied, by, &skipped, some, add).await? {
+                return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Reads the common predictions of each pair; `None`, when a segment cannot be read: then the evaluation has a dead
-    /// letter.
-    async fn met(
+    /// Reads the common predictions of each pair, and calls `add` with those of some keys at a time. Returns false when a
+    /// segment cannot be read: then the evaluation has a dead letter.
+    async fn meet(
         &self,
         applied: &Applied,
         by: &BTreeMap<String, Definition>,
         skipped: &Skipped,
         pairs: &[[String; 2]],
-    ) -> Result<Option<Vec<Vec<Meeting>>>> {
-        match met(self.table, &self.day, applied, by, skipped, pairs).await {
+        mut add: impl FnMut(&[String; 2], Vec<Meeting>) + Send,
+    ) -> Result<bool> {
+        let add = |pair: usize, met| add(&pairs[pair], met);
+        let prefix = Prefix::new(self.table, &self.day, applied, skipped, evaluate::ROWS_AT_ONCE);
+        match meet(&prefix, by, pairs, add).await {
             // The events are being deleted: the next round finds the day gone.
             Err(error) if error.kind() == ErrorKind::Incomplete => {
                 match expired::load(self.table, &self.day.workspace, self.day.day).await? {
-                    Some(_) => Ok(None),
+                    Some(_) => Ok(false),
                     None => Err(error),
                 }
             }
-            found => Ok(found?.ok()),
+            met => Ok(met?.is_ok()),
         }
     }
 

@@ -179,26 +179,24 @@ pub(crate) async fn compute_in_partitions(
     unless_stopped(day, evaluate_day(&prefix, Evaluator::new(by.clone())).await)
 }
 
-/// Returns the common predictions of each pair of releases in the prefix `applied` of a day's logs, or the segment that
-/// cannot be read.
-pub(crate) async fn met(
-    table: &dyn Table,
-    day: &WorkspaceDay,
-    applied: &Applied,
+/// Calls `add` with the number of each pair of releases and their common predictions in the prefix `applied` of a day's logs:
+/// all at once, or those of some keys after those of others. Returns the segment that cannot be read, if there is one.
+pub(crate) async fn meet(
+    prefix: &Prefix<'_>,
     by: &BTreeMap<String, Definition>,
-    skipped: &Skipped,
     pairs: &[[String; 2]],
-) -> Result<Result<Vec<Vec<Meeting>>, Stopped>> {
-    let prefix = Prefix::new(table, day, applied, skipped, ROWS_AT_ONCE);
+    mut add: impl FnMut(usize, Vec<Meeting>) + Send,
+) -> Result<Result<(), Stopped>> {
     // No release needs metrics of its own.
     let only = pairs.iter().flatten().map(|release| (release.clone(), false)).collect();
     let grouping = Grouping { only: Some(only), ..Grouping::default() };
     let evaluator = Evaluator::new(by.clone()).grouped(Arc::new(grouping)).between(pairs);
-    let judged = unless_stopped(day, judge_day(&prefix, evaluator).await)?;
-    Ok(judged.map(|(evaluator, _)| {
-        let duels = evaluator.finish_buckets().duels.into_iter();
-        duels.map(|duels| duels.into_values().flatten().collect()).collect()
-    }))
+    let after = |evaluator: &mut Evaluator| {
+        for (pair, duels) in evaluator.take_meetings().into_iter().enumerate() {
+            add(pair, duels.into_values().flatten().collect());
+        }
+    };
+    Ok(unless_stopped(prefix.day, judge_day(prefix, evaluator, after).await)?.map(|_| ()))
 }
 
 fn unless_stopped<T>(
@@ -222,7 +220,7 @@ pub(crate) fn segments_of(day: &WorkspaceDay, skipped: &Skipped) -> Arc<Segments
 }
 
 /// Prefix of the logs of a day. An unreadable segment in it stops the evaluation.
-struct Prefix<'a> {
+pub(crate) struct Prefix<'a> {
     table: &'a dyn Table,
     day: &'a WorkspaceDay,
     heads: Heads,
@@ -231,7 +229,7 @@ struct Prefix<'a> {
 }
 
 impl<'a> Prefix<'a> {
-    fn new(
+    pub(crate) fn new(
         table: &'a dyn Table,
         day: &'a WorkspaceDay,
         applied: &Applied,
@@ -288,6 +286,7 @@ impl Reading for Prefix<'_> {
 #[cfg(test)]
 mod tests {
     use event::{Clock, Column, Columns, Dimension, Id, Task, Timestamp, Values};
+    use fold::paired::Ongoing;
     use log::{key::LogId, segment_item::Segment};
     use table::{Condition, sqlite::SqliteTable};
 
@@ -312,7 +311,7 @@ mod tests {
             day: "2013-06-01".parse().unwrap(),
         };
         // Every fourth row has the same key, so some partitions are larger than intended.
-        let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{n}") };
+        let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{}", n / 2) };
         let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
             let texts: Vec<String> = (seq * ROWS..(seq + 1) * ROWS).map(text).collect();
             Values::Text(texts.iter().map(String::as_str).collect())
@@ -359,5 +358,22 @@ mod tests {
         for at_once in [100, 1_000, 2_000] {
             assert_eq!(evaluate(at_once).await, (whole.clone(), rows), "{at_once} at once");
         }
+        let pairs = [["v0", "v1"].map(str::to_owned)];
+        let meet = async |at_once| {
+            let prefix = Prefix::new(&table, &day, &applied, &skipped, at_once);
+            let (mut ongoing, mut met, mut parts) = (Ongoing::default(), 0, 0);
+            let add = |_, meetings: Vec<Meeting>| {
+                (met, parts) = (met + meetings.len() as u64, parts + 1);
+                ongoing.add(meetings);
+            };
+            super::meet(&prefix, &by, &pairs, add).await.unwrap().unwrap();
+            (ongoing.says(), met, parts)
+        };
+        let (whole, met, parts) = meet(usize::MAX).await;
+        // Every other flight has a row of `same`, which one release alone predicted.
+        assert_eq!((met, parts), ((SEGMENTS - 1) * ROWS / 4, 1));
+        let in_parts = meet(100).await;
+        assert_eq!((in_parts.0, in_parts.1), (whole, met));
+        assert!(in_parts.2 > 10, "{} parts", in_parts.2);
     }
 }

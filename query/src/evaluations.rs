@@ -261,7 +261,8 @@ pub(crate) async fn evaluate_part(
     for day in request.zone.map_or(part, |zone| zone.utc_days(part)).days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
         evaluator.next_day(way.definitions.of(day)).map_err(other_task)?;
-        let judged = judge_day(&DayReading { reading, day, is_surveyed: way.is_surveyed }, evaluator).await;
+        let judged =
+            judge_day(&DayReading { reading, day, is_surveyed: way.is_surveyed }, evaluator, |_| ()).await;
         let joined;
         (evaluator, joined) = judged.map_err(|failure| match failure {
             Failure::Error(error) if error.kind() == ErrorKind::Corrupt => {

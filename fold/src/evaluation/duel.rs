@@ -1,6 +1,6 @@
 //! Predictions of two releases with common outcomes, kept while days are evaluated.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use event::{Definition, Task, fields::same_label};
 
@@ -12,11 +12,9 @@ use super::{
     grouping::Dealt,
     head_to_head,
     judge::{Instead, distance, says_positive},
+    selection::place_of,
 };
-use crate::{
-    hash::hash,
-    paired::{Meeting, Side},
-};
+use crate::paired::{Meeting, Side};
 
 /// Meetings of two releases by the dimension values that their predictions share: buckets without a name.
 pub type Duels = BTreeMap<Bucket, Vec<Meeting>>;
@@ -44,6 +42,10 @@ impl Duel {
 
     pub(super) fn bytes(&self) -> usize {
         bytes_of(&self.duels)
+    }
+
+    pub(super) fn take(&mut self) -> Duels {
+        mem::take(&mut self.duels)
     }
 
     pub(super) fn finish(self) -> Duels {
@@ -84,7 +86,7 @@ impl Duel {
                 let key = rows.predictions.1[first.prediction.segment as usize].key(first.prediction);
                 let Some(bucket) = dealt.bucket(one, first.release) else { continue };
                 let common = Bucket { name: String::new(), ..dealt.buckets[bucket].clone() };
-                self.duels.entry(common).or_default().push(Meeting { day, key: hash(key.as_bytes()), ..met });
+                self.duels.entry(common).or_default().push(Meeting { day, key: place_of(key), ..met });
             }
         });
     }

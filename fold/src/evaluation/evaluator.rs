@@ -217,6 +217,11 @@ impl Evaluator {
         self.releases().try_for_each(|release| release.settle(runs))
     }
 
+    /// Takes the meetings of each pair of releases that are held.
+    pub fn take_meetings(&mut self) -> Vec<Duels> {
+        self.duels.iter_mut().map(Duel::take).collect()
+    }
+
     fn releases(&mut self) -> impl Iterator<Item = &mut Release> {
         iter::once(&mut self.table).chain(&mut self.more).flat_map(|table| table.buckets.values_mut())
     }

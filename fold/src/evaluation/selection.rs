@@ -23,8 +23,14 @@ pub const PARTITIONS: usize = 1 << BITS;
 /// Number of levels.
 pub const LEVELS: u32 = u64::BITS / BITS;
 
-/// Returns the rows of each partition at a level, in order. The hash of the key chooses the partition: an outcome and
-/// all predictions that it labels are in the same one.
+/// Returns the place of a key among all keys, in an order that depends on nothing else.
+#[inline]
+pub(super) fn place_of(key: &str) -> u64 {
+    mix(hash(key.as_bytes()), SALT)
+}
+
+/// Returns the rows of each partition at a level, in order. The key chooses the partition: an outcome and all predictions
+/// that it labels are in the same one. Keys are divided by their places, so all of a partition are before those of the next.
 ///
 /// # Errors
 /// Fails if there is no column of keys without nulls.
@@ -34,9 +40,8 @@ pub fn partitions(columns: &Columns, level: u32) -> Result<Vec<Vec<usize>>> {
     if columns.rows > 0 {
         let keys = required_texts(columns, "key")?;
         for row in 0..columns.rows {
-            let key = keys.get(row).unwrap_or_default();
-            let hash = mix(hash(key.as_bytes()), SALT) >> (BITS * level);
-            rows[hash as usize % PARTITIONS].push(row);
+            let place = place_of(keys.get(row).unwrap_or_default()) << (BITS * level);
+            rows[(place >> (u64::BITS - BITS)) as usize].push(row);
         }
     }
     Ok(rows)
