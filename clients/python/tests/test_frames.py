@@ -8,10 +8,11 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import Door, keys_of
+from conftest import Door, eventually, keys_of
 
 import almanac_ml as al
 from almanac_ml import _fields, _frames, _schema
@@ -463,6 +464,47 @@ def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> N
     (change,) = workspace.promote("v1", environment="production", override="the first one")
     assert (change["action"], change["release"]) == ("promote", "v1")
     assert workspace.set_promotion_gates("risk") == {"model": "risk"}
+
+
+def test_a_promotion_is_rolled_back_and_retired(workspace: al.Workspace) -> None:
+    second = workspace.create_release("v2", model="risk")
+    workspace.promote("v1", environment="production")
+    before = datetime.now(timezone.utc)
+    workspace.promote(second, environment="production")
+    assert [live["release"] for live in workspace.live(environment="production")] == ["v2"]
+    assert [live["release"] for live in workspace.live(at=before)] == ["v1"]
+    changes = workspace.rollback(environment="production", note="worse")
+    assert [(change["action"], change["release"]) for change in changes] == [("rollback", "v1")]
+    assert [change["release"] for change in workspace.retire("v1")] == ["v1"]
+    assert workspace.live() == []
+
+
+def test_releases_are_ranked_by_any_metric(workspace: al.Workspace) -> None:
+    workspace.release("v1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    keys = columns()["loan_id"]
+    workspace.log_outcomes({"key": keys, "label": ["default"] * len(keys)}, observed_at=f"{DAY}T23:00:00Z")
+    ranked = partial(workspace.leaderboard, DAY, DAY, metric="accuracy", direction="max")
+    eventually(lambda: ranked() and ranked()[0]["labelled"] == len(keys))
+    workspace.create_release("v0", model="risk")
+    workspace.log_predictions(columns(1), release="v0", key="loan_id", score="p", predicted_at="scored_at")
+    eventually(lambda: len(ranked()) == 2)
+    place, other = ranked(min_n=2)
+    assert other["release"] == "v0"
+    (row,) = workspace.release("v1").evaluations(DAY, columns=["accuracy"], frames="rows")
+    assert (place["release"], place["value"]) == ("v1", row["accuracy"])
+    assert [place["release"] for place in ranked(limit=1)] == ["v1"]
+
+
+def test_alert_rules_are_set_tried_and_deleted(workspace: al.Workspace) -> None:
+    rule = {"name": "few", "count": "predictions", "below": 1000}
+    tried = workspace.test_alert_rule(rule, DAY, DAY)
+    assert (tried["fired"], [str(day["day"]) for day in tried["days"]]) == (1, [str(DAY)])
+    assert [known["name"] for known in workspace.set_alert_rules([rule])["rules"]] == ["few"]
+    assert workspace.test_alert_rule("few", DAY, DAY) == tried
+    workspace.delete_alert_rule("few")
+    assert workspace.alert_rules() == {"rules": [], "webhooks": []}
+    with pytest.raises(al.RefusedError):
+        workspace.set_alert_rules([{"name": "none"}])
 
 
 def test_reference_days_may_be_one_text(workspace: al.Workspace) -> None:

@@ -1090,6 +1090,106 @@ class Workspace:
         changes: List[Dict[str, Any]] = self._post(self._url("promotions"), said).json()["changes"]
         return changes
 
+    def rollback(
+        self,
+        *,
+        environment: str,
+        model: Optional[str] = None,
+        to: Optional[Named] = None,
+        note: Optional[str] = None,
+    ) -> List[Dict[str, Any]]:
+        """Puts the release back that was live in an environment before, and returns what changed.
+
+        ``to`` names another release to go back to, ``model`` the model where several have releases live.
+        """
+        said = {"environment": environment, "model": model, "to": to, "note": note}
+        changes: List[Dict[str, Any]] = self._post(self._url("rollbacks"), said).json()["changes"]
+        return changes
+
+    def retire(
+        self, release: Named, *, environment: Optional[str] = None, note: Optional[str] = None
+    ) -> List[Dict[str, Any]]:
+        """Takes a release out of an environment, or out of all in which it is live, and returns what changed."""
+        said = {"release": release, "environment": environment, "note": note}
+        changes: List[Dict[str, Any]] = self._post(self._url("retirements"), said).json()["changes"]
+        return changes
+
+    def live(self, *, environment: Optional[str] = None, at: Optional[Instant] = None) -> List[Dict[str, Any]]:
+        """The releases that are live, or were at an instant, by environment and model."""
+        asked = {"environment": environment, "at": None if at is None else _instant(at)}
+        live: List[Dict[str, Any]] = self._get("live", asked)["live"]
+        return live
+
+    def leaderboard(
+        self,
+        since: Optional[Day] = None,
+        until: Optional[Day] = None,
+        *,
+        metric: Optional[str] = None,
+        direction: Optional[str] = None,
+        min_n: Optional[int] = None,
+        environment: Optional[str] = None,
+        limit: Optional[int] = None,
+        as_of: Optional[Instant] = None,
+    ) -> List[Dict[str, Any]]:
+        """The releases by the primary metric of the workspace, the best first, each with its ``value``.
+
+        Of a window of days, both included: ``metric`` (with ``direction`` max or min) ranks by another metric, releases
+        with fewer labelled predictions than ``min_n`` stand behind, and ``environment`` counts only what was live there
+        when it predicted.
+        """
+        asked = {
+            "from": None if since is None else _day(since),
+            "to": None if until is None else _day(until),
+            "metric": metric,
+            "direction": direction,
+            "min-n": min_n,
+            "environment": environment,
+            "limit": limit,
+            "as-of": None if as_of is None else _instant(as_of),
+        }
+        places: List[Dict[str, Any]] = self._get("leaderboard", asked)["places"]
+        return places
+
+    def alert_rules(self) -> Dict[str, List[Dict[str, Any]]]:
+        """The alert rules of the workspace (``rules``) and the ``webhooks`` that they are posted to."""
+        return self._get("alert-rules", {})
+
+    def set_alert_rules(
+        self,
+        rules: Sequence[Mapping[str, Any]],
+        webhooks: Optional[Sequence[Mapping[str, Any]]] = None,
+    ) -> Dict[str, List[Dict[str, Any]]]:
+        """Creates or changes alert rules by their names, such as ``{"name": "auc-low", "metric": "auc", "below": 0.7}``.
+
+        The words are those of ``almanac alert apply``. Returns all rules and webhooks.
+        """
+        said = {"rules": list(rules), "webhooks": None if webhooks is None else list(webhooks)}
+        answer: Dict[str, Any] = self._send_json("PUT", self._url("alert-rules"), said).json()
+        for text in answer.pop("warnings", ()):
+            warn(text)
+        return answer
+
+    def delete_alert_rule(self, name: str) -> None:
+        """Deletes an alert rule."""
+        self.client.transport.request("DELETE", self._url("alert-rules"), params={"rule": name})
+
+    def test_alert_rule(
+        self, rule: Union[str, Mapping[str, Any]], since: Optional[Day] = None, until: Optional[Day] = None
+    ) -> Dict[str, Any]:
+        """Tries a rule of the workspace by its name, or one that is not applied, on past days, by default the last 30.
+
+        Returns on how many days it would have begun to fire (``fired``), and its value on each of the ``days``.
+        """
+        said = {
+            "name": rule if isinstance(rule, str) else rule["name"],
+            "rules": None if isinstance(rule, str) else [rule],
+            "from": None if since is None else _day(since),
+            "to": None if until is None else _day(until),
+        }
+        tried: Dict[str, Any] = self._post(self._url("alert-rules/test"), said).json()
+        return tried
+
     def approve(
         self, release: Named, *, environment: str, note: Optional[str] = None, retract: bool = False
     ) -> List[Dict[str, Any]]:
@@ -1103,10 +1203,7 @@ class Workspace:
 
     def promotion_gates(self) -> Dict[str, List[Dict[str, Any]]]:
         """What the releases of each model must pass before they are live (``gates``), and their ``approvals``."""
-        gates: Dict[str, List[Dict[str, Any]]] = self.client.transport.request(
-            "GET", self._url("promotion-gates")
-        ).json()
-        return gates
+        return self._get("promotion-gates", {})
 
     def set_promotion_gates(
         self,
@@ -1325,6 +1422,10 @@ class Workspace:
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
         return self._send_json("POST", path, body)
+
+    def _get(self, rest: str, asked: Mapping[str, Any]) -> Dict[str, Any]:
+        told: Dict[str, Any] = self.client.transport.request("GET", self._url(rest), params=_params(asked)).json()
+        return told
 
     def _send_json(
         self,
