@@ -3,7 +3,7 @@
 use event::id::MAX_NAME_BYTES;
 use serde_json::Value;
 use utoipa::{
-    PartialSchema,
+    PartialSchema, ToSchema,
     openapi::{
         Array, KnownFormat, Object, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
         schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
@@ -73,6 +73,18 @@ pub fn path() -> ObjectBuilder {
 pub fn workspace() -> RefOr<Schema> {
     any_of([id().into(), path().into()])
 }
+
+/// The type of a parameter that names a workspace: with `schema_with` a parameter loses its description.
+#[derive(Debug)]
+pub struct Workspace;
+
+impl PartialSchema for Workspace {
+    fn schema() -> RefOr<Schema> {
+        workspace()
+    }
+}
+
+impl ToSchema for Workspace {}
 
 /// An instant.
 pub fn time() -> ObjectBuilder {

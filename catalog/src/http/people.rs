@@ -97,7 +97,7 @@ impl Service {
 #[serde(deny_unknown_fields)]
 pub(super) struct ScopeParams {
     /// Roles on this workspace, by id or path; without it and `category`, on the server.
-    #[param(schema_with = schema::workspace, required = false, example = "credit/prod")]
+    #[param(value_type = schema::Workspace, inline, required = false, example = "credit/prod")]
     workspace: Option<String>,
     /// Roles on this category and all its workspaces, by id or name.
     category: Option<String>,
