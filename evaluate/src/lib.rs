@@ -164,8 +164,9 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
         }
         None => evaluator,
     };
-    let mut scores = ScoreFile::default();
+    let (mut scores, before) = (ScoreFile::default(), evaluator.bytes());
     let (mut evaluator, rows) = judge(reading, day, evaluator, Some(&mut scores), &mut |_| ()).await?;
+    reading.shrink(evaluator.bytes().saturating_sub(before) as u64);
     let finish = move || {
         scores.settle(&mut evaluator)?;
         Ok::<_, Error>(evaluator.finish())
@@ -175,8 +176,8 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
     Ok((evaluation?, rows))
 }
 
-/// Judges a day with an evaluator, which may continue with the next one, and calls `after` for the rows of some keys after
-/// those of others, in the order of the places of keys. Also returns the number of joined rows.
+/// Judges a day with an evaluator, which may continue with the next one, and calls `after` after each part of the day, in the
+/// order of the places of keys. Also returns the number of joined rows. What the evaluator holds stays charged.
 ///
 /// # Errors
 /// [`Failure::Stopped`] at an unreadable segment that is not left out; errors of the reading; `Corrupt` if the events
@@ -204,7 +205,7 @@ async fn judge(
         FoldError::TooManyBuckets => Error::new(ErrorKind::TooLarge, error.to_string()),
         _ => Error::corrupt(format!("the events cannot be evaluated: {error}")),
     };
-    let mut count = 0;
+    let (mut count, mut held) = (0, evaluator.bytes() as u64);
     let (mut day, mut next) = day.next(reading).await?;
     while let Some(rows) = next {
         let bytes = rows.bytes();
@@ -229,6 +230,10 @@ async fn judge(
         }
         (day, next) = read?;
         reading.shrink(bytes);
+        let before = std::mem::replace(&mut held, evaluator.bytes() as u64);
+        // Beyond a number of predictions the evaluator drops those kept for intervals.
+        reading.shrink(before.saturating_sub(held));
+        reading.grow(held.saturating_sub(before)).await?;
     }
     Ok((evaluator, count))
 }
@@ -283,12 +288,15 @@ pub fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, (
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
+    use std::{
+        collections::BTreeMap,
+        sync::{
+            Arc,
+            atomic::{AtomicI64, Ordering},
+        },
     };
 
-    use event::{Clock, Column, Columns, Day, Id, Timestamp, Values};
+    use event::{Clock, Column, Columns, Day, Definition, Dimension, Id, Task, Timestamp, Values};
     use log::{
         segment_item::Segment,
         walk::{Heads, Until},
@@ -300,7 +308,7 @@ mod tests {
     const ROWS: i64 = 500;
     const SEGMENTS: u64 = 4;
 
-    /// Day that counts the memory charged, now and at the least.
+    /// Day that counts the memory charged, now, at the least and at the most.
     struct Charged {
         table: SqliteTable,
         workspace: Id,
@@ -308,6 +316,7 @@ mod tests {
         rows_at_once: usize,
         bytes: AtomicI64,
         least: AtomicI64,
+        most: AtomicI64,
     }
 
     impl Charged {
@@ -326,6 +335,7 @@ mod tests {
                     Column::new(time, Values::Time((0..ROWS).map(|row| row + seq as i64 * ROWS).collect())),
                     Column::new("release", texts("v1")),
                     Column::new("label", texts("late")),
+                    Column::new("tag.t", texts("one")),
                 ];
                 let columns = Columns { rows: ROWS as usize, columns };
                 let log = self.log(kind);
@@ -363,7 +373,8 @@ mod tests {
         }
 
         async fn grow(&self, bytes: u64) -> Result<()> {
-            self.bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+            let held = self.bytes.fetch_add(bytes as i64, Ordering::Relaxed) + bytes as i64;
+            self.most.fetch_max(held, Ordering::Relaxed);
             Ok(())
         }
 
@@ -383,18 +394,33 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let at = Timestamp::parse("2013-06-01T12:00:00Z").unwrap();
         let (workspace, day) = (Id::new(at), at.day());
-        let (bytes, least) = (AtomicI64::new(0), AtomicI64::new(0));
-        let mut charged = Charged { table, workspace, day, rows_at_once: usize::MAX, bytes, least };
+        let [bytes, least, most] = [0; 3].map(AtomicI64::new);
+        let mut charged = Charged { table, workspace, day, rows_at_once: usize::MAX, bytes, least, most };
         charged.fill(Kind::Predictions, "predicted_at").await;
         charged.fill(Kind::Outcomes, "observed_at").await;
         let mut whole = None;
+        // A row has a time of 8 bytes, and a key of 4 bytes or more.
+        let mut of_day = 2 * SEGMENTS as i64 * ROWS * 12;
+        let late = Definition {
+            dimensions: Dimension::parse_all("tag.t").unwrap(),
+            ..Definition::of(Task::Binary { positive_label: "late".into() })
+        };
+        let by = BTreeMap::from([("v1".to_owned(), late)]);
         for rows_at_once in [usize::MAX, 2_000, 50] {
+            charged.most = AtomicI64::new(0);
             charged.rows_at_once = rows_at_once;
-            let evaluated = evaluate_day(&charged, Evaluator::new(Default::default())).await.unwrap();
+            let evaluated = evaluate_day(&charged, Evaluator::new(by.clone())).await.unwrap();
             assert_eq!(evaluated.1, 2 * SEGMENTS * ROWS as u64);
             assert_eq!(whole.get_or_insert_with(|| evaluated.clone()), &evaluated, "{rows_at_once} at once");
             assert_eq!(charged.bytes.load(Ordering::Relaxed), 0, "{rows_at_once} at once");
             assert_eq!(charged.least.load(Ordering::Relaxed), 0, "{rows_at_once} at once");
+            let most = charged.most.load(Ordering::Relaxed);
+            let expected = match rows_at_once {
+                usize::MAX => of_day..2 * of_day,
+                _ => of_day / 20..of_day,
+            };
+            assert!(expected.contains(&most), "{most} of {of_day} bytes with {rows_at_once} at once");
+            of_day = of_day.max(most);
         }
     }
 

@@ -161,7 +161,7 @@ impl Intake {
     }
 
     /// Takes the segments of a page. Few packed bytes may be many rows: those beyond what may be held are written before
-    /// further segments are unpacked, and are charged only if they were held.
+    /// further segments are unpacked.
     async fn take(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
         let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
         reading.unpacks(bytes);
@@ -186,18 +186,22 @@ impl Intake {
         Ok(self)
     }
 
-    /// Writes the rows if they are too many, and charges those that are held.
+    /// Charges the rows, up to those that may be held, and writes them if they are more.
     async fn settle(&mut self, reading: &dyn Reading) -> Result<(), Failure> {
         if let Some(survey) = &self.survey {
             let before = mem::replace(&mut self.of_survey, survey.bytes() as u64);
             reading.grow(self.of_survey.saturating_sub(before)).await?;
+            reading.shrink(before.saturating_sub(self.of_survey));
         }
-        if self.rows.weight() > self.most() {
+        let most = self.most();
+        let held = self.rows.bytes().min(most.saturating_mul(BYTES_OF_ROW) as u64);
+        let before = mem::replace(&mut self.of_rows, held);
+        reading.grow(held.saturating_sub(before)).await?;
+        if self.rows.weight() > most {
             let charged = mem::take(&mut self.of_rows);
-            return self.writing.add(reading, mem::take(&mut self.rows), charged).await;
+            self.writing.add(reading, mem::take(&mut self.rows), charged).await?;
         }
-        let before = mem::replace(&mut self.of_rows, self.rows.bytes());
-        Ok(reading.grow(self.of_rows - before).await?)
+        Ok(())
     }
 
     fn take_segment(&mut self, segment: Admitted) -> std::result::Result<(), Unreadable> {

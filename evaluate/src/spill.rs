@@ -54,7 +54,7 @@ pub(crate) struct Spill {
     folder: PathBuf,
     file: File,
     end: u64,
-    /// In order of the keys.
+    /// In order of the places of their keys.
     partitions: VecDeque<Partition>,
 }
 
@@ -80,8 +80,8 @@ impl Spill {
         added
     }
 
-    /// Takes the next partition, in order of the keys, whose rows may be held at a time, if they are not more than `at_once`, or if a few keys
-    /// have them. `None` after the last.
+    /// Takes the next partition, in order of the places of keys, whose rows are not more than `at_once`, or are those of a few
+    /// keys. `None` after the last.
     ///
     /// # Errors
     /// `Unavailable` if the file cannot be read or written.

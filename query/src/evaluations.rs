@@ -257,7 +257,7 @@ pub(crate) async fn evaluate_part(
     if request.what == Dataset::Estimates {
         evaluator = evaluator.keeping_cases();
     }
-    let (mut rows, mut bytes) = (0, 0);
+    let mut rows = 0;
     for day in request.zone.map_or(part, |zone| zone.utc_days(part)).days() {
         let other_task = |error| Error::invalid(format!("{day}: {error}; ask for days on one side of it"));
         evaluator.next_day(way.definitions.of(day)).map_err(other_task)?;
@@ -272,15 +272,9 @@ pub(crate) async fn evaluate_part(
             Failure::Stopped(segment) => Error::corrupt(format!("{day}: {}", segment.reason)),
         })?;
         rows += joined;
-        let after = evaluator.bytes() as u64;
-        // Beyond a number of predictions the evaluator drops those kept for intervals, and takes fewer bytes.
-        match after.checked_sub(bytes) {
-            Some(more) => reading.grow(more).await?,
-            None => reading.hold.shrink(bytes - after),
-        }
-        bytes = after;
         reading.end_of_day(Dataset::Evaluations.kinds().len());
     }
+    let bytes = evaluator.bytes() as u64;
     // Finishing sorts all scores, and draws from the keys for intervals.
     let finished = if rows < SMALL_ROWS && !request.has_intervals {
         evaluator.finish_buckets()
