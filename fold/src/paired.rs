@@ -324,7 +324,7 @@ impl Default for Ongoing {
 }
 
 impl Ongoing {
-    /// Adds the meetings of a day, which need not be sorted, or of some of its keys, of which those in front were added.
+    /// Adds meetings of a day, unsorted. A day may be added in parts, in the order of the places of its keys.
     pub fn add(&mut self, mut met: Vec<Meeting>) {
         in_order(&mut met);
         for (measure, kept) in Measure::ALL.iter().zip(&mut self.courses) {

@@ -39,9 +39,6 @@ const QUIET_SECONDS: i64 = DAY_SECONDS;
 /// Days after its end at which a day is compared in any case, with the events present.
 pub const LONGEST_DAYS: i64 = 30;
 
-/// Maximum rows, counted for each pair, whose meetings are held at once; a large day is compared in parts.
-const MET_AT_ONCE: u64 = 2 * evaluate::ROWS_AT_ONCE as u64;
-
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// Result of the comparisons.
@@ -223,10 +220,11 @@ impl DayComparison<'_> {
         if pairs.is_empty() {
             return Ok(true);
         }
-        let rows = head.rows.unwrap_or(MET_AT_ONCE).clamp(1, evaluate::ROWS_AT_ONCE as u64);
         let skipped = dead_letters::skipped(self.table, version, &self.day, SKIPPED).await?;
-        let pairs: Vec<[String; 2]> = pairs.into_iter().collect();
-        for some in pairs.chunks((MET_AT_ONCE / rows) as usize) {
+        // With one champion there are at most as many meetings as predictions; a large day is compared in parts.
+        let mut by_champion = BTreeMap::<String, Vec<[String; 2]>>::new();
+        pairs.into_iter().for_each(|pair| by_champion.entry(pair[1].clone()).or_default().push(pair));
+        for some in by_champion.values() {
             let add = |[challenger, champion]: &[String; 2], meetings: Vec<Meeting>| {
                 let of = |one: &&mut Challenge| {
                     !one.is_told && one.challenger == *challenger && one.champion == *champion

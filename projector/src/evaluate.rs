@@ -179,8 +179,8 @@ pub(crate) async fn compute_in_partitions(
     unless_stopped(day, evaluate_day(&prefix, Evaluator::new(by.clone())).await)
 }
 
-/// Calls `add` with the number of each pair of releases and their common predictions in the prefix `applied` of a day's logs:
-/// all at once, or those of some keys after those of others. Returns the segment that cannot be read, if there is one.
+/// Calls `add` with the number of each pair of releases and their common predictions in a prefix of a day's logs, after each
+/// part of the day. Returns the segment that cannot be read, if there is one.
 pub(crate) async fn meet(
     prefix: &Prefix<'_>,
     by: &BTreeMap<String, Definition>,
@@ -370,7 +370,7 @@ mod tests {
             (ongoing.says(), met, parts)
         };
         let (whole, met, parts) = meet(usize::MAX).await;
-        // Every other flight has a row of `same`, which one release alone predicted.
+        // Of every other flight one row has the key `same`, so only one release predicted it.
         assert_eq!((met, parts), ((SEGMENTS - 1) * ROWS / 4, 1));
         let in_parts = meet(100).await;
         assert_eq!((in_parts.0, in_parts.1), (whole, met));

@@ -10,11 +10,11 @@ use crate::{
     read::required_texts,
 };
 
-/// Salt mixed with the hash of a key, of which some bits choose the partition. The join's tables use the low bits
+/// Salt mixed with the hash of a key, which gives its place. The join's tables use the low bits
 /// of the plain hash; without the salt, all keys of a partition would have these in common and crowd in few slots.
 const SALT: u64 = 0x7368_6172_6573;
 
-/// Bits of the hash that choose the partition of a key at one level.
+/// Leading bits of the place that choose the partition of a key at one level.
 const BITS: u32 = 7;
 
 /// Number of partitions of all keys at level 0, and of each of these at the next level.

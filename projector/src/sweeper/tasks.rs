@@ -106,10 +106,10 @@ impl Shared {
             self.filter_keys(workspace, *are_all, older).await?;
             self.finish_answers(workspace).await?;
             self.resolve_unmatched(workspace, (*are_all, true), older).await?;
-            self.compare_challengers(workspace).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
-            self.compact(workspace).await
+            self.compact(workspace).await?;
+            self.compare_challengers(workspace).await
         };
         let done = unless_final(workspace, caught::whole(doing).await);
         if let Err(error) = &done {
