@@ -37,7 +37,7 @@ locals {
   still_bounds = {
     HeartbeatSeconds = 60
     FeedSeconds      = 120
-    FoldSeconds      = 300
+    FoldSeconds      = 900
     SweepSeconds     = 2700
   }
 
