@@ -44,7 +44,7 @@ impl Failure {
     }
 
     /// Builds the failure of a change that other requests keep overtaking.
-    pub(crate) fn busy(what: &str) -> Self {
+    pub(crate) fn overtaken(what: &str) -> Self {
         Self::of(StatusCode::CONFLICT, format!("the {what} is being changed by others; try again"))
     }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_service_is_no_failing_one() {
+    fn busy_answers_are_marked_as_busy() {
         let is_busy = |kind| {
             let response = Failure::from(Error::new(kind, "later")).into_response();
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -113,7 +113,7 @@ impl Door {
                 return Ok(());
             }
         }
-        Err(Failure::busy(at.kind().name()))
+        Err(Failure::overtaken(at.kind().name()))
     }
 
     /// Changes the notes unless something has changed since `read`; returns true if it did.

@@ -154,7 +154,7 @@ impl Door {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Failure::busy("model"))
+        Err(Failure::overtaken("model"))
     }
 
     pub(crate) async fn get_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {

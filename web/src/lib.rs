@@ -116,8 +116,8 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Returns whether the service only has too much to do, so that the request failed for no fault. Answers in another form
-    /// than this one carry [`Busy`] then.
+    /// Returns whether the service only has too much to do, so that the request failed for no fault. The answer carries [`Busy`]
+    /// then.
     pub fn is_busy(&self) -> bool {
         self.is_busy
     }

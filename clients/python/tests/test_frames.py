@@ -479,6 +479,17 @@ def test_a_promotion_is_rolled_back_and_retired(workspace: al.Workspace) -> None
     assert workspace.live() == []
 
 
+def test_a_rollback_with_a_lost_answer_is_not_repeated(workspace: al.Workspace, door: Door) -> None:
+    workspace.create_release("v2", model="risk")
+    for release in ("v1", "v2"):
+        workspace.promote(release, environment="production")
+    with al.connect(door.url, retry_for=20) as client:
+        door.script = ["lost"]
+        with pytest.raises(al.UnavailableError):
+            client.workspace(workspace.path).rollback(environment="production")
+    assert [live["release"] for live in workspace.live()] == ["v1"]
+
+
 def test_releases_are_ranked_by_any_metric(workspace: al.Workspace) -> None:
     workspace.release("v1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
     keys = columns()["loan_id"]

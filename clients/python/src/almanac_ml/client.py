@@ -742,6 +742,7 @@ class Workspace:
         column: Union[str, Sequence[str], None] = None,
         exact: bool = False,
         after_prediction: bool = False,
+        nowcast: Optional[str] = None,
         against: Optional[Named] = None,
         metric: Optional[str] = None,
         pairs: bool = False,
@@ -791,6 +792,7 @@ class Workspace:
             "column": column,
             "exact": exact or None,
             "after-prediction": after_prediction or None,
+            "nowcast": nowcast,
             "against": against,
             "metric": metric,
             "pairs": pairs or None,
@@ -1100,18 +1102,25 @@ class Workspace:
     ) -> List[Dict[str, Any]]:
         """Puts the release back that was live in an environment before, and returns what changed.
 
-        ``to`` names another release to go back to, ``model`` the model where several have releases live.
+        ``to`` names another release to go back to, ``model`` the model where several have releases live. It is sent
+        once: when the answer is lost (:class:`UnavailableError`), :meth:`live` tells whether it was done.
         """
         said = {"environment": environment, "model": model, "to": to, "note": note}
-        changes: List[Dict[str, Any]] = self._post(self._url("rollbacks"), said).json()["changes"]
-        return changes
+        return self._changed_once("rollbacks", said)
 
     def retire(
         self, release: Named, *, environment: Optional[str] = None, note: Optional[str] = None
     ) -> List[Dict[str, Any]]:
-        """Takes a release out of an environment, or out of all in which it is live, and returns what changed."""
+        """Takes a release out of an environment, or out of all in which it is live, and returns what changed.
+
+        It is sent once, as :meth:`rollback`.
+        """
         said = {"release": release, "environment": environment, "note": note}
-        changes: List[Dict[str, Any]] = self._post(self._url("retirements"), said).json()["changes"]
+        return self._changed_once("retirements", said)
+
+    def _changed_once(self, path: str, said: Mapping[str, Any]) -> List[Dict[str, Any]]:
+        answer = self._send_json("POST", self._url(path), said, retry_for=0.0)
+        changes: List[Dict[str, Any]] = answer.json()["changes"]
         return changes
 
     def live(self, *, environment: Optional[str] = None, at: Optional[Instant] = None) -> List[Dict[str, Any]]:
@@ -1132,9 +1141,9 @@ class Workspace:
         limit: Optional[int] = None,
         as_of: Optional[Instant] = None,
     ) -> List[Dict[str, Any]]:
-        """The releases by the primary metric of the workspace, the best first, each with its ``value``.
+        """The live releases by the primary metric of the workspace, the best first, each with its ``value``.
 
-        Of a window of days, both included: ``metric`` (with ``direction`` max or min) ranks by another metric, releases
+        Of a window of days, both included, all releases: ``metric`` (with ``direction`` max or min) ranks by another metric, releases
         with fewer labelled predictions than ``min_n`` stand behind, and ``environment`` counts only what was live there
         when it predicted.
         """
@@ -1173,6 +1182,10 @@ class Workspace:
     def delete_alert_rule(self, name: str) -> None:
         """Deletes an alert rule."""
         self.client.transport.request("DELETE", self._url("alert-rules"), params={"rule": name})
+
+    def delete_webhook(self, name: str) -> None:
+        """Deletes a webhook to which alerts are posted."""
+        self.client.transport.request("DELETE", self._url("alert-rules"), params={"webhook": name})
 
     def test_alert_rule(
         self, rule: Union[str, Mapping[str, Any]], since: Optional[Day] = None, until: Optional[Day] = None
