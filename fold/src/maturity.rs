@@ -1,4 +1,5 @@
-//! Number of predictions of a day that will finally be labelled, estimated from days whose outcomes are known.
+//! Number of predictions of a day that will finally be labelled, and the final value of a metric, estimated from days whose
+//! outcomes are known.
 //!
 //! The additive method of claims reserving (Schmidt and Zocher, "The Bornhuetter-Ferguson principle", Variance 2(1),
 //! 2008): among all predictions of the days that have reached an age, the share labelled between the age before and
@@ -76,6 +77,57 @@ fn share(days: &[Arrival], age: usize, ages: usize) -> Option<f64> {
     (predictions > 0.0).then(|| judged / predictions)
 }
 
+/// Days of which one may be outside of the band of a [`Nowcast`] on either side: the band holds nine of ten.
+const DAYS_A_SIDE: usize = 20;
+
+/// Final value of a metric of a day, by its moves on other days from the same age on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nowcast {
+    /// Value at the age and the mean move.
+    pub expected: f64,
+    /// Bounds that hold the final value with a probability of at least 90%, if the days could stand in any order.
+    pub band: (f64, f64),
+    /// Number of days from which it is learned.
+    pub days: usize,
+    /// Share of these days whose final value is in the band that all others of them give; `None` with fewer than 20.
+    pub coverage: Option<f64>,
+}
+
+impl Nowcast {
+    /// Nowcast of a day whose value is final.
+    pub fn is(value: f64) -> Self {
+        Self { expected: value, band: (value, value), days: 0, coverage: None }
+    }
+
+    /// Predicts the final value from that at an age, and the moves of other days from that age to the end; `None` with fewer
+    /// than 19 of them.
+    ///
+    /// The band is that of conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005): of n
+    /// moves and k = floor((n + 1) / 20) it is between the k-th smallest and the k-th greatest.
+    pub fn of(value: f64, moves: &[f64]) -> Option<Self> {
+        let days = moves.len();
+        let outside = ((days + 1) / DAYS_A_SIDE).checked_sub(1)?;
+        let mut moves = moves.to_vec();
+        moves.sort_unstable_by(f64::total_cmp);
+        let band = (value + moves[outside], value + moves[days - 1 - outside]);
+        let expected = value + moves.iter().sum::<f64>() / days as f64;
+        Some(Self { expected, band, days, coverage: coverage(&moves) })
+    }
+}
+
+/// Returns the share of sorted moves that are in the band of all others.
+fn coverage(moves: &[f64]) -> Option<f64> {
+    let days = moves.len();
+    let outside = (days / DAYS_A_SIDE).checked_sub(1)?;
+    let is_inside = |at: &usize| {
+        // Places in the moves without this one.
+        let lowest = moves[if *at <= outside { outside + 1 } else { outside }];
+        let highest = moves[if *at >= days - 1 - outside { days - 2 - outside } else { days - 1 - outside }];
+        (lowest..=highest).contains(&moves[*at])
+    };
+    Some((0..days).filter(is_inside).count() as f64 / days as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -107,6 +159,17 @@ mod tests {
     }
 
     #[test]
+    fn nowcast_band_leaves_out_twentieth_on_each_side() {
+        let moves: Vec<f64> = (0..40).map(|day| f64::from((day * 7) % 40) / 100.0).collect();
+        let nowcast = Nowcast::of(0.5, &moves).unwrap();
+        assert_eq!((nowcast.days, nowcast.band), (40, (0.5 + 0.01, 0.5 + 0.38)));
+        assert!((nowcast.expected - 0.695).abs() < 1e-12);
+        assert_eq!(Nowcast::of(0.5, &moves[..18]), None);
+        let few = Nowcast::of(0.5, &[0.25; 19]).unwrap();
+        assert_eq!((few.expected, few.band, few.coverage), (0.75, (0.75, 0.75), None));
+    }
+
+    #[test]
     fn immature_days_give_no_expected_outcomes() {
         assert_eq!(expected(&[day(10, &[1], 2), day(10, &[1, 4], 4)], 3), [None, None]);
         assert_eq!(expected(&[day(0, &[0, 0, 0], 0), day(5, &[], 0)], 3), [Some(0.0), None]);
@@ -117,6 +180,22 @@ mod tests {
     }
 
     proptest! {
+        /// By leaving each day out in turn.
+        #[test]
+        fn coverage_is_that_of_each_day_by_the_others(moves in proptest::collection::vec(-9i8..9, 20..70)) {
+            let moves: Vec<f64> = moves.into_iter().map(f64::from).collect();
+            let is_inside = |at: &usize| {
+                let mut others = moves.clone();
+                let own = others.remove(*at);
+                let (low, high) = Nowcast::of(0.0, &others).unwrap().band;
+                (low..=high).contains(&own)
+            };
+            let share = (0..moves.len()).filter(is_inside).count() as f64 / moves.len() as f64;
+            let found = Nowcast::of(0.0, &moves).unwrap().coverage;
+            prop_assert_eq!(found, Some(share));
+            prop_assert!(share >= 0.9 - 1.0 / moves.len() as f64);
+        }
+
         #[test]
         fn days_that_ripen_alike_are_foretold_exactly(
             scales in prop::collection::vec(1u64..1_000, 1..20),

@@ -125,6 +125,9 @@ impl Request {
                 "{CHANGE}: not with `min-completeness`, which leaves days out"
             )));
         }
+        if self.nowcast.is_some() {
+            return Err(Error::invalid(format!("{CHANGE}: not with `nowcast`")));
+        }
         let has_features = self.breakdown.columns.iter().any(|column| !column.starts_with(TAG_PREFIX));
         if has_features && !matches!(self.breakdown.bins, Some(Bins::Edges(_))) {
             return Err(Error::invalid(format!(
@@ -141,7 +144,7 @@ impl Request {
     }
 
     /// Returns the columns that identify a series and the row in it.
-    fn series_columns(&self) -> Vec<String> {
+    pub(crate) fn series_columns(&self) -> Vec<String> {
         let own = |name: &str| name.to_owned();
         let more = match self.what {
             Dataset::Rollups => match &self.by {

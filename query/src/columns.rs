@@ -12,6 +12,7 @@ use crate::{
     evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
     events::{APPENDED_AT, DAY, check_known},
     head_to_head,
+    maturity::NOWCAST,
     request::Dataset,
     rollups, slices,
 };
@@ -79,6 +80,11 @@ impl Dataset {
             Dataset::Rollups => {
                 let columns = rollups::columns_by_release().map(|column| (column.name.as_str(), column.kind));
                 std::iter::once((DAY, ColumnType::Day)).chain(columns).collect()
+            }
+            // No statement asks for a nowcast.
+            Dataset::Maturity => {
+                let is_nowcast = |name: &str| NOWCAST.iter().any(|(column, ..)| *column == name);
+                self.columns().into_iter().filter(|(name, _)| !is_nowcast(name)).collect()
             }
             _ => self.columns(),
         }

@@ -190,7 +190,7 @@ impl Dataset {
                 "where tag key group-by bins environment shadow period time-zone threshold change"
             }
             Dataset::Drift => "reference period exact as-of read-version column change",
-            Dataset::Maturity => "group-by bins threshold zero-division after-prediction change",
+            Dataset::Maturity => "group-by bins threshold zero-division after-prediction nowcast change",
             Dataset::Estimates => "reference group-by bins period threshold costs change",
             Dataset::Slices => "metric pairs threshold",
             Dataset::HeadToHead => "against where tag key group-by bins period time-zone threshold",

@@ -19,7 +19,7 @@ use crate::{
     classes,
     columns::ColumnType,
     intervals::{self, CustomInterval, IntervalColumn},
-    maturity::{self, Vintage, VintageColumn},
+    maturity::{self, NOWCAST, Vintage, VintageColumn},
     request::{Dataset, Request},
     series::{Cell, series},
 };
@@ -60,7 +60,7 @@ pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
 /// Returns the columns of maturity, after the day, without those whose names clients choose.
 pub(crate) fn maturity_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let metrics = METRICS.iter().map(|metric| (metric.name, metric.getter.into()));
-    let vintages = maturity::COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
+    let vintages = maturity::COLUMNS.iter().chain(&NOWCAST).map(|(name, kind, _)| (*name, *kind));
     let model = (MODEL, ColumnType::Field(FieldType::Text));
     let gaps = fairness_columns().map(|name| (name, ColumnType::Field(FieldType::Float)));
     std::iter::once(model).chain(vintages).chain(metrics).chain(gaps)
@@ -116,7 +116,8 @@ fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, Column
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
     let is_vintage = request.what == Dataset::Maturity;
-    let vintages = maturity::COLUMNS.iter().filter(|_| is_vintage);
+    let nowcast = NOWCAST.iter().filter(|_| request.nowcast.is_some());
+    let vintages = maturity::COLUMNS.iter().chain(nowcast).filter(|_| is_vintage);
     let vintages = vintages.map(|column| (column.0, column.1, Shown::Vintage(column)));
     place_columns(request)
         .chain(vintages)

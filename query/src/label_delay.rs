@@ -48,6 +48,7 @@ pub(crate) fn after_prediction_of(words: &Params<'_>) -> Result<bool> {
         ("group-by", words.by.is_some()),
         ("threshold", words.threshold.is_some()),
         ("zero-division", words.zero_division.is_some()),
+        ("nowcast", words.nowcast.is_some()),
     ];
     match judging.into_iter().find(|(_, is_asked)| *is_asked) {
         Some((name, _)) => {

@@ -256,9 +256,9 @@ impl Query {
             return self.stored(workspace, request, hold).await;
         }
         if vintage::is_of_vintages(request)
-            && let Some((frame, warning)) = self.at_ages(workspace, request, hold).await?
+            && let Some((frame, warnings)) = self.at_ages(workspace, request, hold).await?
         {
-            return Ok(Found { warnings: warning.into_iter().collect(), ..Found::of(frame) });
+            return Ok(Found { warnings, ..Found::of(frame) });
         }
         if let Some(dimension) = request.split()
             && let Some(frame) =

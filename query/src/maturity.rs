@@ -6,12 +6,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use catalog::{Catalog, Definitions};
+use catalog::{Catalog, Definitions, PrimaryMetric};
 use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType, time::DAY_MICROS};
 use fold::{
-    Evaluation,
+    AnyMetric, Evaluation,
     evaluation::By,
-    maturity::{AGES, Arrival, expected},
+    maturity::{AGES, Arrival, Nowcast, expected},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::walk::{Arrivals, Heads};
@@ -35,6 +35,9 @@ pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 /// age of [`AGES`], 30 days after their end.
 const LEARNED_FROM_DAYS: i64 = 31;
 
+/// Number of further days before a window from which the moves of a metric are learned.
+const MOVES_FROM_DAYS: i64 = 90;
+
 /// Name in place of an age for the current state.
 pub(crate) const LATEST: &str = "latest";
 
@@ -45,6 +48,8 @@ pub(crate) struct Vintage {
     at: Option<Timestamp>,
     /// Expected number of predictions of the day that will ever be labelled.
     expected: Option<f64>,
+    /// The final value of the metric that is requested.
+    nowcast: Option<Nowcast>,
 }
 
 pub(crate) const AGE: &str = "age";
@@ -65,6 +70,29 @@ pub(crate) const COLUMNS: [VintageColumn; 4] = [
         Cell::Float(row.vintage.and_then(|vintage| vintage.expected))
     }),
 ];
+
+/// The columns of the final value of a metric, which an answer has if it is requested.
+pub(crate) const NOWCAST: [VintageColumn; 5] = [
+    ("nowcast", NUMBER, |row| Cell::Float(nowcast(row).map(|of| of.expected))),
+    ("nowcast_low", NUMBER, |row| Cell::Float(nowcast(row).map(|of| of.band.0))),
+    ("nowcast_high", NUMBER, |row| Cell::Float(nowcast(row).map(|of| of.band.1))),
+    ("nowcast_days", ColumnType::Count, |row| Cell::Int(nowcast(row).map(|of| of.days as u64))),
+    ("nowcast_coverage", NUMBER, |row| Cell::Float(nowcast(row).and_then(|of| of.coverage))),
+];
+
+const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+
+fn nowcast(row: &EvaluationRow<'_>) -> Option<Nowcast> {
+    row.vintage?.nowcast
+}
+
+/// Parses the metric of which the final value is predicted.
+pub(crate) fn nowcast_of(word: &str) -> Result<AnyMetric> {
+    let wrong = |why: String| Error::invalid(format!("nowcast: {why}"));
+    let metric = PrimaryMetric::parse(Some(word), None).map_err(|error| wrong(error.to_string()))?;
+    let metric = metric.map(|of| of.metric).filter(|metric| metric.logged().is_none());
+    metric.ok_or_else(|| wrong(format!("`{word}` is a logged metric, which no outcome changes")))
+}
 
 /// Returns the completeness: the labelled share of the predictions that will ever be labelled. (`maturity` is of all predictions.)
 fn completeness(row: &EvaluationRow<'_>) -> Option<f64> {
@@ -89,6 +117,17 @@ pub(crate) fn mature_of(request: &Request, word: &str) -> Result<f64> {
 }
 
 impl Request {
+    /// Chooses the columns of an answer with a nowcast, unless they are named.
+    pub(crate) fn with_nowcast(mut self) -> Self {
+        if let (Some(metric), None) = (&self.nowcast, &self.columns) {
+            let keys = self.series_columns().into_iter().filter(|key| key != AGE);
+            let own = ["completeness", metric.name()].map(str::to_owned);
+            let nowcast = NOWCAST.iter().map(|(name, ..)| (*name).to_owned());
+            self.columns = Some(keys.chain(own).chain(nowcast).collect());
+        }
+        self
+    }
+
     /// Returns true if the request needs the maturity of days by their ages.
     pub(crate) fn is_of_ages(&self) -> bool {
         self.mature.is_some() || (self.what == Dataset::Maturity && !self.is_after_prediction)
@@ -96,14 +135,15 @@ impl Request {
 }
 
 /// Returns the days to read for a window: for a request that needs maturity, with the days before it from which the arrival of
-/// labels is learned; within a read version, only its days.
+/// labels and the moves of a metric are learned; within a read version, only its days.
 pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     if !request.is_of_ages() {
         return window;
     }
     // Days read for the comparison with earlier rows do not widen the window further.
     let asked_from = request.change.as_ref().map_or(window.from(), Change::from);
-    let first = asked_from.start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
+    let before = LEARNED_FROM_DAYS + request.nowcast.as_ref().map_or(0, |_| MOVES_FROM_DAYS);
+    let first = asked_from.start().plus_seconds(-before * (DAY_MICROS / 1_000_000)).day();
     let first = request
         .read_version
         .as_ref()
@@ -169,8 +209,8 @@ pub(crate) async fn matured(
     let at_ages: Vec<(Day, Vec<EvaluationAtAge>)> =
         stream::iter(at_ages).buffered(DAYS_AT_ONCE).try_collect().await?;
     prepared.warn_of_unseen(reading);
-    let (rows, warning) = rows_of(&at_ages, &prepared.grouping.by, request);
-    warning.into_iter().for_each(|warning| reading.warn(warning));
+    let (rows, warnings) = rows_of(&at_ages, &prepared.grouping.by, request);
+    warnings.into_iter().for_each(|warning| reading.warn(warning));
     frame_of(rows, request, &reading.hold).await
 }
 
@@ -240,18 +280,18 @@ impl Days<'_> {
 /// A row with the index of its vintage.
 type VintageRow<'a> = (usize, EvaluationRow<'a>);
 
-/// Builds the rows of the requested days; the days before them show how labels arrive. Returns a warning about days for which
-/// that is unknown.
+/// Builds the rows of the requested days; the days before them show how labels arrive. Returns warnings about days for which
+/// that, or the final value of a metric, is unknown.
 pub(crate) fn rows_of<'a>(
     days: &'a [(Day, Vec<EvaluationAtAge>)],
     by: &[By],
     request: &Request,
-) -> (Vec<EvaluationRow<'a>>, Option<String>) {
-    let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<VintageRow<'a>>>::new();
+) -> (Vec<EvaluationRow<'a>>, Vec<String>) {
+    let mut found = BTreeMap::<Series, Vec<VintageRow<'a>>>::new();
     for (day, at_ages) in days {
         for (number, one) in at_ages.iter().enumerate() {
             for mut row in one.rows(*day, request, by) {
-                row.vintage = Some(Vintage { age: one.age, at: one.at, expected: None });
+                row.vintage = Some(Vintage { age: one.age, at: one.at, expected: None, nowcast: None });
                 let name = row.model.or(row.metrics.name).unwrap_or_default().to_owned();
                 found.entry((*day, name, row.values.clone())).or_default().push((number, row));
             }
@@ -260,18 +300,23 @@ pub(crate) fn rows_of<'a>(
     let reached: BTreeMap<Day, usize> = days.iter().map(|(day, at_ages)| (*day, at_ages.len() - 1)).collect();
     let arrivals: Vec<Arrival> = found.iter().map(|((day, ..), rows)| arrival(rows, reached[day])).collect();
     let expected = expected(&arrivals, AGES.len());
-    let (mut rows, mut untold) = (Vec::new(), BTreeSet::new());
-    for (((day, ..), of_key), (expected, arrival)) in
-        found.into_iter().zip(expected.into_iter().zip(&arrivals))
-    {
+    let moves = request.nowcast.as_ref().map(|metric| Moves::learn(metric, &found, &reached));
+    let (mut rows, mut untold, mut unlearned) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for ((key, of_key), (expected, arrival)) in found.into_iter().zip(expected.into_iter().zip(&arrivals)) {
+        let day = key.0;
         if !request.window.contains(day) {
             continue;
         }
         if expected.is_none() && arrival.predictions > 0 {
             untold.insert(day);
         }
-        rows.extend(of_key.into_iter().map(|(_, mut row)| {
-            row.vintage = row.vintage.map(|vintage| Vintage { expected, ..vintage });
+        let nowcast = moves.as_ref().and_then(|moves| moves.nowcast(&key, &of_key, reached[&day]));
+        if nowcast.is_none() && arrival.predictions > 0 {
+            unlearned.insert(day);
+        }
+        let is_shown = |number: usize| moves.is_none() || number == reached[&day];
+        rows.extend(of_key.into_iter().filter(|(number, _)| is_shown(*number)).map(|(_, mut row)| {
+            row.vintage = row.vintage.map(|vintage| Vintage { expected, nowcast, ..vintage });
             row
         }));
     }
@@ -279,15 +324,79 @@ pub(crate) fn rows_of<'a>(
         let is_mature = |row: &EvaluationRow<'_>| completeness(row).is_some_and(|share| share >= mature);
         rows.retain(|row| row.vintage.is_some_and(|vintage| vintage.age == LATEST) && is_mature(row));
     }
-    (rows, untold_of(&untold, request.mature.is_some()))
+    let mut warnings = Vec::from_iter(untold_of(&untold, request.mature.is_some()));
+    if moves.is_some()
+        && let Some(days) = words_of(&unlearned)
+    {
+        warnings.push(format!(
+            "the final value of {days} is not predicted, so nowcast is empty: it is learned from at least 19 days that are 30 days old, up to {} days before the first day that is asked for, and from the age that a day has reached",
+            LEARNED_FROM_DAYS + MOVES_FROM_DAYS
+        ));
+    }
+    (rows, warnings)
+}
+
+/// Returns days in words; `None` if there are none.
+fn words_of(days: &BTreeSet<Day>) -> Option<String> {
+    Some(match (days.first()?, days.last()?) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{} days from {first} to {last}", days.len()),
+    })
+}
+
+/// A day, and a release or model with its values.
+type Series = (Day, String, Vec<String>);
+
+/// Moves of a day by their ages.
+type OfAges = [Option<f64>; AGES.len()];
+
+/// Moves of a metric from each age to its final value.
+struct Moves<'a> {
+    metric: &'a AnyMetric,
+    /// By series without their days.
+    of: BTreeMap<(String, Vec<String>), Vec<OfAges>>,
+}
+
+impl<'a> Moves<'a> {
+    /// Learns from the days that have reached the last age.
+    fn learn(
+        metric: &'a AnyMetric,
+        found: &BTreeMap<Series, Vec<VintageRow<'_>>>,
+        reached: &BTreeMap<Day, usize>,
+    ) -> Self {
+        let mut moves = Self { metric, of: BTreeMap::new() };
+        for ((day, name, values), rows) in found {
+            if reached.get(day) != Some(&AGES.len()) {
+                continue;
+            }
+            let Some(last) = moves.value(rows, AGES.len()) else { continue };
+            let of_ages = std::array::from_fn(|age| Some(last - moves.value(rows, age)?));
+            moves.of.entry((name.clone(), values.clone())).or_default().push(of_ages);
+        }
+        moves
+    }
+
+    /// Returns the metric at an age.
+    fn value(&self, rows: &[VintageRow<'_>], age: usize) -> Option<f64> {
+        let (_, row) = rows.iter().find(|(number, _)| *number == age)?;
+        self.metric.of(row.metrics.release?)
+    }
+
+    /// Predicts the final value of a day from the last age that it has reached, by other days.
+    fn nowcast(&self, key: &Series, rows: &[VintageRow<'_>], reached: usize) -> Option<Nowcast> {
+        if reached == AGES.len() {
+            return self.value(rows, reached).map(Nowcast::is);
+        }
+        let age = reached.checked_sub(1)?;
+        let moves = self.of.get(&(key.1.clone(), key.2.clone()))?;
+        let moves: Vec<f64> = moves.iter().filter_map(|moves| moves[age]).collect();
+        Nowcast::of(self.value(rows, age)?, &moves)
+    }
 }
 
 /// Returns the warning about days whose completeness is unknown.
 fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
-    let days = match (days.first()?, days.last()?) {
-        (first, last) if first == last => first.to_string(),
-        (first, last) => format!("{} days from {first} to {last}", days.len()),
-    };
+    let days = words_of(days)?;
     let then = if are_left_out { "they are left out" } else { "expected_labelled is empty" };
     Some(format!(
         "how much of the truth of {days} is to come is not known, so {then}: it is learned from days with predictions that are 30 days old, up to {LEARNED_FROM_DAYS} days before the first day that is asked for"

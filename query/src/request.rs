@@ -6,6 +6,7 @@ use event::{
     Costs, Dimension, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id,
     plain::listed,
 };
+use fold::AnyMetric;
 use log::read_version::ReadVersion;
 
 use crate::{
@@ -69,6 +70,8 @@ pub struct Request {
     pub is_exact: bool,
     /// True if the ages of maturity begin with each prediction.
     pub is_after_prediction: bool,
+    /// The metric of which the final value is predicted.
+    pub nowcast: Option<AnyMetric>,
     /// The release that `release` is compared with.
     pub against: Option<String>,
     /// The ranking of segments.
@@ -212,6 +215,8 @@ words! {
     "exact" exact: bool,
     /// True if the ages of maturity begin with each prediction.
     "after-prediction" after_prediction: bool,
+    /// A metric of which the final value is predicted.
+    "nowcast" nowcast: Option<&'a str>,
     /// A release.
     "against" against: Option<&'a str>,
     /// A metric by which segments are ranked.
@@ -308,11 +313,12 @@ impl Request {
             compared: words.column.map(drift::compared_columns).transpose()?,
             is_exact,
             is_after_prediction: label_delay::after_prediction_of(words)?,
+            nowcast: words.nowcast.map(maturity::nowcast_of).transpose()?,
             mature: None,
             change,
         };
         let mature = words.mature.map(|word| maturity::mature_of(&request, word)).transpose()?;
-        Self { mature, ..request }.with_series()
+        Self { mature, ..request }.with_nowcast().with_series()
     }
 }
 
@@ -345,6 +351,7 @@ impl Request {
             compared: None,
             is_exact: false,
             is_after_prediction: false,
+            nowcast: None,
             against: None,
             slicing: None,
             challenge: None,

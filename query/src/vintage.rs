@@ -58,8 +58,8 @@ pub(crate) fn evaluation_of(day: Day, age: Age, vintage: &Vintage) -> Result<Eva
     evaluation.map_err(|error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name)))
 }
 
-/// The answer from vintages, and a warning of unknown maturity.
-type Matured = (DataFrame, Option<String>);
+/// The answer from vintages, and warnings of unknown maturity.
+type Matured = (DataFrame, Vec<String>);
 
 impl Query {
     /// Answers a request from the vintages; `None`, if they do not suffice for the window.
@@ -108,8 +108,8 @@ async fn matured(
         at_ages.push(EvaluationAtAge::latest(Told::Stored(Arc::new(latest))));
         days.push((day, at_ages));
     }
-    let (rows, warning) = rows_of(&days, &[], request);
-    Ok(Some((frame_of(rows, request, hold).await?, warning)))
+    let (rows, warnings) = rows_of(&days, &[], request);
+    Ok(Some((frame_of(rows, request, hold).await?, warnings)))
 }
 
 /// Returns a day at the ages up to that of its last vintage. For a missing vintage before that, nothing was known.

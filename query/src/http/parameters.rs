@@ -259,6 +259,10 @@ fn of_judging(what: Dataset, name: &str) -> Said {
             explained::flag(),
             "Count how many outcomes had arrived at each age of their predictions, instead of judging days at ages that begin when the day ends. Read from the events; the columns are release, age, predictions, arrived and arrived_share.",
         ),
+        "nowcast" => said(
+            schema::string(),
+            "Say which final value of this metric is expected of days whose labels still come, with a band: a row a day. It is learned from at least 19 days that are 30 days old, of the window and the 121 days before.",
+        ),
         _ => None,
     }
 }

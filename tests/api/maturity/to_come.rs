@@ -6,6 +6,7 @@ on_both_engines!(
     World::on:
     days_before_say_what_is_to_come,
     days_before_the_window_say_how_truth_comes,
+    older_days_predict_the_final_metric,
 );
 
 async fn days_before_say_what_is_to_come(world: World) {
@@ -107,4 +108,65 @@ async fn days_before_the_window_say_how_truth_comes(world: World) {
         "{by_read_version:?}"
     );
     assert_eq!(csv(by_read_version).lines().last().unwrap(), "latest,");
+}
+
+/// The accuracy of the first `count` of 20 predictions, as [`predict`] and [`Scene::observe_many`] make them.
+fn accuracy(count: usize) -> f64 {
+    let is_right = |key: &usize| (*key >= 10) == key.is_multiple_of(2);
+    (0..count).filter(is_right).count() as f64 / count as f64
+}
+
+async fn older_days_predict_the_final_metric(world: World) {
+    let scene = Scene::new(world).await;
+    let (young, now) = ("2026-06-10", "2026-06-11T02:00:00Z");
+    let days: Vec<String> = (1..=25).map(|day| format!("2026-04-{day:02}")).collect();
+    let counts: Vec<usize> = (0..25).map(|day| 6 + day * 7 % 14).collect();
+    for (day, count) in days.iter().zip(&counts) {
+        let next: event::Day = day.parse::<event::Day>().unwrap().next().unwrap();
+        predict(&scene, day, 20, &format!("{day}T02:00:00Z")).await;
+        scene.observe_many(day, "1", 5, &format!("{next}T00:30:00Z")).await;
+        scene.observe_many(day, "1", *count, &format!("{next}T12:00:00Z")).await;
+    }
+    predict(&scene, young, 20, &format!("{young}T02:00:00Z")).await;
+    scene.observe_many(young, "1", 5, "2026-06-11T00:30:00Z").await;
+    let mut finals: Vec<f64> = counts.iter().map(|count| accuracy(*count)).collect();
+    let expected = finals.iter().sum::<f64>() / 25.0;
+    // Of 25 days, and of 24, one may be outside on each side.
+    finals.sort_by(f64::total_cmp);
+    let (low, high) = (finals[0], finals[24]);
+    let is_outside = |at: usize| (at == 0 && low < finals[1]) || (at == 24 && high > finals[23]);
+    let inside = (0..25).filter(|at| !is_outside(*at)).count() as f64 / 25.0;
+    let request = |from, to, nowcast| {
+        Request::parse(Dataset::Maturity, &Params { from, to, nowcast: Some(nowcast), ..Params::default() })
+    };
+    for _ in 0..2 {
+        let answer = scene.query(at(now)).run(scene.id(), &request(young, young, "accuracy").unwrap()).await;
+        let text = csv(answer.unwrap());
+        let [names, row] = text.lines().collect::<Vec<_>>().try_into().unwrap();
+        let nowcast = "nowcast,nowcast_low,nowcast_high,nowcast_days,nowcast_coverage";
+        assert_eq!(names, format!("day,release,completeness,accuracy,{nowcast}"));
+        let numbers: Vec<f64> = row.split(',').skip(3).map(|number| number.parse().unwrap()).collect();
+        for (found, expected) in numbers.iter().zip([accuracy(5), expected, low, high, 25.0, inside]) {
+            assert!((found - expected).abs() < 1e-12, "{row}: {expected}");
+        }
+        // The other way: from vintages.
+        scene.project().await;
+        scene.keep_vintages(at(now)).await;
+    }
+    let answer = async |day, metric| scene.query(at(now)).run(scene.id(), &request(day, day, metric)?).await;
+    let old = answer("2026-04-25", "accuracy").await.unwrap();
+    let value = accuracy(counts[24]);
+    assert!(csv(old).ends_with(&format!(",{value},{value},{value},{value},0,\n")));
+    // Too few days are older than the second one.
+    let early = Params { as_of: Some("2026-05-20"), nowcast: Some("accuracy"), ..words("day,nowcast") };
+    let early = Params { from: "2026-04-20", to: "2026-04-20", ..early };
+    let early =
+        scene.query(at(now)).run(scene.id(), &Request::parse(Dataset::Maturity, &early).unwrap()).await;
+    let early = early.unwrap();
+    assert!(early.warnings[0].contains("at least 19 days that are 30 days old"), "{:?}", early.warnings);
+    assert_eq!(csv(early), "day,nowcast\n2026-04-20,\n");
+    for metric in ["nope", "metric.loss"] {
+        let refused = answer(young, metric).await.unwrap_err();
+        assert!(refused.to_string().starts_with("nowcast: "), "{refused}");
+    }
 }
