@@ -1,8 +1,9 @@
-//! Access control: tokens, the callers that they identify, and the one place where a request is let in or refused.
+//! Access control: tokens, callers, and the authorization of requests.
 //!
-//! A [`Token`] is 38 letters that its holder keeps; the table has its SHA-256 ([`Tokens`]). A [`Caller`] is the principal of a
-//! token, with the rights that roles give on workspaces, on categories and on the server. [`Access`] finds it and caches it for 5
-//! seconds, so a request costs no read. [`http::guard`] checks each request against the demand of its route.
+//! A [`Token`] is 38 letters that only its holder has; the table has its SHA-256 ([`Tokens`]). A [`Caller`] is the
+//! principal of a token, with the rights of its roles on workspaces, categories and the server. [`Access`] finds it and
+//! caches it for 5 seconds, so a request costs no read. [`http::guard`] checks each request against the permission that
+//! its route requires.
 //!
 //! ```
 //! use almanac_access::{Limits, NewToken, Token, Tokens};
@@ -27,10 +28,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers may also authenticate with the bearer of an OpenID Connect issuer: [`oidc`]. A browser uses a [`Session`] that either
-//! opened.
+//! A caller may also authenticate with a bearer token of an OpenID Connect issuer ([`oidc`]). A browser uses a
+//! [`Session`], opened with either.
 //!
-//! It knows nothing of ingest, projector or query.
+//! The crate does not depend on ingest, projector or query.
 
 mod authenticator;
 mod caller;

@@ -1,9 +1,10 @@
-//! Sessions of browsers, used instead of tokens. The cookie of a session names its opener and holds a secret of its own; the
-//! table has the SHA-256 of that secret. A session has the rights of its opener at that time, so revoking a token ends its
-//! sessions. It ends by itself after [`SESSION_SECONDS`], or after [`IDLE_SECONDS`] without use.
+//! Sessions of browsers, used instead of tokens. The cookie of a session names its opener (a token or a bearer token)
+//! and holds a secret of its own, of which the table has the SHA-256. A session has the rights of its opener at that
+//! time, so revoking a token ends its sessions. It ends after [`SESSION_SECONDS`], or after [`IDLE_SECONDS`] without
+//! use.
 //!
-//! The sessions of an opener are numbered, so there are never more than [`MAX_SESSIONS`] of them: a further one replaces the one
-//! that would end first.
+//! The sessions of an opener are numbered, at most [`MAX_SESSIONS`]: a further one replaces the one that would end
+//! first.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -25,7 +26,7 @@ pub const SESSION_SECONDS: i64 = 12 * 60 * 60;
 /// Maximum time of a session without use, in seconds: an hour.
 pub const IDLE_SECONDS: i64 = 60 * 60;
 
-/// Minimum interval between notes of the use of a session, in seconds.
+/// Minimum interval between records of the use of a session, in seconds.
 pub(crate) const USE_NOTED_EVERY_SECONDS: i64 = 5 * 60;
 
 /// Maximum sessions of one token or bearer at one time.
@@ -54,7 +55,7 @@ pub(crate) struct Issued {
     pub(crate) claims: Claims,
 }
 
-/// Way of a caller's authentication.
+/// Authentication method of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// A token or bearer of its own.
@@ -63,7 +64,7 @@ pub(crate) enum Came {
     In(Session),
 }
 
-/// Session, from its cookie.
+/// Session as named by its cookie.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// SHA-256 of the digest of its opener.
@@ -72,7 +73,7 @@ pub struct Session {
     secret: String,
 }
 
-/// Session, from the table.
+/// Session as stored in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub(crate) opener: Opener,

@@ -1,5 +1,5 @@
-//! Text of tokens: a prefix, 32 random letters, and a checksum, so that secret scanners find them and a mistyped one is detected
-//! without a read of the table.
+//! Text of tokens: a prefix, 32 random letters and a checksum, so that secret scanners find them and a mistyped token
+//! is detected without a read of the table.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub fn parse_digest(text: &str) -> Option<Digest> {
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// A token. Its text is shown once, to the person that it is made for, and never stored.
+/// A token. Its text is shown once, when it is made, and never stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 

@@ -1,6 +1,7 @@
 //! Actions on a release, in one table.
 //!
-//! Commands, routes, the OpenAPI document, the check of release events and the reserved names of workspaces are derived from it.
+//! The table defines commands, routes, the OpenAPI document, the check of release events and the reserved names of
+//! workspaces.
 
 use serde::{Deserialize, Serialize};
 

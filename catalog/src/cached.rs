@@ -1,4 +1,4 @@
-//! Cache of values that stay valid for some seconds after they were read.
+//! Cache of values that stay valid for some seconds after their read.
 
 use std::{
     borrow::Borrow,
@@ -23,7 +23,7 @@ pub struct Cached<K, V> {
     kept: Mutex<HashMap<K, Kept<V>>>,
 }
 
-/// Value, and the time at which its read began: by the wall clock, which may jump, and by a monotonic one.
+/// Value, and the time at which its read began: by the wall clock, which may jump, and by a monotonic clock.
 #[derive(Debug)]
 struct Kept<V> {
     at: Timestamp,

@@ -1,5 +1,5 @@
-//! Live releases against those that predict beside them, as far as a projector has compared them: one item a workspace. Nobody derives it
-//! again: what it says was decided once, of what was known then.
+//! Comparisons of live releases with releases that predict beside them: one item a workspace. A projector decides each
+//! comparison once, by the data known then; nobody recomputes it.
 
 use event::{Day, Id, Result, Timestamp};
 use fold::paired::{Measure, Ongoing, SoFar, Winner};
@@ -10,24 +10,24 @@ use table::{Item, Table};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// The most comparisons that go on in a workspace at one time.
+/// Maximum comparisons in progress in a workspace.
 pub const MAX_CHALLENGES: usize = 64;
 
-/// The comparisons of a workspace that go on.
+/// The comparisons of a workspace that are in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenges {
     /// Counts the writes.
     pub ver: i64,
     /// The last day that was compared.
     pub day: Day,
-    /// Of each, how it stands after that day.
+    /// The comparisons, each as of that day.
     pub all: Vec<Challenge>,
 }
 
 /// A release that predicts beside the live one of its model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// Where the champion is live.
+    /// Environment in which the champion is live.
     pub environment: String,
     /// The model, by name.
     pub model: String,
@@ -37,39 +37,39 @@ pub struct Challenge {
     pub challenger: String,
     /// The first day on which they were compared.
     pub since: Day,
-    /// What is known of the advantage of the challenger.
+    /// State of the sequential test of the challenger's advantage.
     pub ongoing: Ongoing,
-    /// Whether it was told that this is decided.
+    /// True if the decision was announced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
 }
 
-/// That a comparison is decided: what those who follow the model are told.
+/// Announcement to followers of the model that a comparison is decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
     /// The model, by name.
     pub model: String,
     /// The release that predicts beside the live one.
     pub challenger: String,
-    /// Where the other one is live.
+    /// Environment in which the other release is live.
     pub environment: String,
-    /// What they are told.
+    /// Text of the announcement.
     pub text: String,
 }
 
 impl Challenges {
-    /// Reads those of a workspace; `None` before the first.
+    /// Reads the comparisons of a workspace; `None` before the first.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Option<Self>> {
         let item = table.get(&key::challenges(workspace)).await?;
         item.as_ref().map(Self::from_item).transpose()
     }
 
-    /// Reads it from its item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -77,14 +77,14 @@ impl Challenges {
         item.to_record(ITEM_VERSION)
     }
 
-    /// Its item.
+    /// Encodes it as an item.
     pub fn to_item(&self, workspace: &Id) -> Item {
         Item::record(key::challenges(workspace), ITEM_VERSION, self)
     }
 }
 
 impl Challenge {
-    /// One that begins with a day.
+    /// Creates a comparison that begins with a day.
     pub fn new([challenger, champion]: [&str; 2], model: &str, environment: &str, since: Day) -> Self {
         Self {
             environment: environment.to_owned(),
@@ -97,14 +97,14 @@ impl Challenge {
         }
     }
 
-    /// Whether both compare the same releases in the same environment.
+    /// Returns whether both compare the same releases in the same environment.
     pub fn is_of_same(&self, other: &Self) -> bool {
         let of =
             |one: &Self| [&one.environment, &one.model, &one.champion, &one.challenger].map(Clone::clone);
         of(self) == of(other)
     }
 
-    /// What is to be told now; `None`, when it is not decided, or was told before.
+    /// Returns the announcement of a decision; `None` if it is not decided, or was announced before.
     pub fn decision(&self, day: Day, at: Timestamp) -> Option<Decision> {
         let (measure, so_far) = self.ongoing.says();
         let winner = so_far.winner().filter(|_| !self.is_told)?;

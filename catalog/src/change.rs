@@ -13,14 +13,14 @@ use super::{
     create::{BUSY, guard_item, taken},
 };
 
-/// What is to be changed. It can name no attribute that a key or an identity is made of.
+/// Changes of an entity. Attributes that keys or identities are made of cannot be named.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patch {
-    /// Another name. A release keeps its name, since events name it, and so does a model that has one.
+    /// New name. A release keeps its name, since events name it; so does a model with releases.
     pub name: Option<String>,
-    /// Whether it is archived: then it takes no more children, and may be deleted with those it has.
+    /// True to archive it, so that it takes no more children and may be deleted with those it has; false to restore it.
     pub archived: Option<bool>,
-    /// Attributes to set, or, where `None`, to take away. Others stay.
+    /// Attributes to set, or, if `None`, to remove. Others stay.
     pub attributes: BTreeMap<String, Option<Value>>,
 }
 
@@ -30,12 +30,12 @@ impl Patch {
         Self { name: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// A patch that archives, or takes back from there.
+    /// A patch that archives or restores.
     pub fn archive(archived: bool) -> Self {
         Self { archived: Some(archived), ..Self::default() }
     }
 
-    /// The entity as it will be.
+    /// Returns the changed entity.
     ///
     /// # Errors
     /// `Invalid`, when it cannot be changed so.
@@ -75,7 +75,7 @@ impl Patch {
             }
         }
         check_attributes(&entity.attributes)?;
-        // Who changes it wants it to stay.
+        // A change of the workspace cancels its deletion.
         entity.closing = None;
         if after != *before {
             let entity = after.entity_mut();
@@ -86,8 +86,8 @@ impl Patch {
     }
 }
 
-/// What turns the item of `before` into that of `after`, if it was not changed in between, with `more`
-/// attributes than a [`Patch`] changes. The index is always written again, together with what it is made of.
+/// Makes the update from the item of `before` to that of `after`, conditional on no change in between, including `more`
+/// attributes than a [`Patch`] changes. The index attributes are always derived and written again.
 pub(super) fn update(before: &AnyEntity, after: &AnyEntity, more: &[&str]) -> Update {
     let unchanged = Condition::Equals("ver", before.entity().version.into());
     let mut update = Update::new(after.at().key(), unchanged);
@@ -104,7 +104,7 @@ pub(super) fn update(before: &AnyEntity, after: &AnyEntity, more: &[&str]) -> Up
 }
 
 impl Catalog {
-    /// Changes an entity, and returns what it is then. A rename moves the guard of its name along.
+    /// Changes an entity, and returns it as changed. A rename moves its unique-name item.
     ///
     /// # Errors
     /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when the name is taken;
@@ -149,7 +149,7 @@ impl Catalog {
         }
     }
 
-    /// Moves the guard with the name, in one transaction.
+    /// Moves the unique-name item, in one transaction.
     async fn rename(&self, before: &AnyEntity, after: &AnyEntity, now: Timestamp) -> Result<()> {
         let mut writes: Vec<Write> = self.unreleased(before).await?.into_iter().collect();
         let free = self.free_name(after).await?;
@@ -159,8 +159,8 @@ impl Catalog {
         self.table.transact(writes).await
     }
 
-    /// Refuses another name for a model that has releases: events name it with them, and what is live, what is defined and
-    /// what metrics are of goes by that name. Returns what demands that no release was created since.
+    /// Refuses another name for a model with releases: events, live releases, definitions and metrics use that name.
+    /// Returns the check that no release was created since.
     async fn unreleased(&self, known: &AnyEntity) -> Result<Option<Write>> {
         let AnyEntity::Model(model) = known else { return Ok(None) };
         let at = EntityId::Workspace(model.workspace.clone());
@@ -179,9 +179,8 @@ impl Catalog {
         Ok(counted.map(|counted| Write::Check(at.key(), counted)))
     }
 
-    /// The workspaces of a category show its name in their paths. A look-up uses the guards of names, so
-    /// a path that is not rewritten yet misleads no look-up. Renaming a category again to the name that it
-    /// has completes what was broken off.
+    /// Writes the new name of a category into the paths of its workspaces. Look-ups use unique-name items, so an old
+    /// path misleads none. Repeating the rename completes an interrupted one.
     async fn rewrite_paths(&self, category: &AnyEntity) -> Result<()> {
         let AnyEntity::Category(category) = category else { return Ok(()) };
         let at = EntityId::Category(category.entity.id.clone());
@@ -189,15 +188,14 @@ impl Catalog {
             let path = format!("{}/{name}", category.entity.name);
             let own = Condition::Equals("name", name.into());
             let update = Update::new(EntityId::Workspace(id).key(), own).set("path", path);
-            // Unless it was renamed or deleted at the same time.
+            // Unless the workspace was renamed or deleted at the same time.
             unless_overtaken(self.table.transact(vec![Write::Update(update)]).await)?;
         }
         Ok(())
     }
 }
 
-/// Refuses an attribute with the name of something that an entity has of its own: it would stand
-/// beside it and change nothing.
+/// Refuses an attribute with the name of an entity's own field: it would change nothing.
 fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     let own: &[&str] = match kind {
         EntityKind::Model => &Definition::FIELDS,
@@ -224,7 +222,7 @@ fn refuse_own(kind: EntityKind, name: &str) -> Result<()> {
     Err(Error::invalid(format!("`{name}` is no attribute of a {kind} but its own: {how}")))
 }
 
-/// Refuses to go by what the caller has read, when it has changed since.
+/// Refuses a change if the entity has changed since the caller read it.
 pub(super) fn check_fresh(known: &AnyEntity, if_version: Option<i64>) -> Result<()> {
     let version = known.entity().version;
     match if_version {

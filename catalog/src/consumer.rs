@@ -1,4 +1,4 @@
-//! Consumers: programs that follow the log of a workspace, each with the read version up to which it has read.
+//! Consumers: programs that follow the log of a workspace, each with its committed read version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const ITEM_VERSION: i64 = 1;
 /// Maximum consumers of a workspace.
 pub const MAX_CONSUMERS: usize = 1_000;
 
-/// Maximum consumers of a workspace that one principal creates.
+/// Maximum consumers of a workspace created by one principal.
 pub const MAX_CONSUMERS_OF_ONE: usize = 100;
 
 /// Maximum bytes of a stored read version: about a hundred thousand logs.
@@ -84,7 +84,8 @@ impl Consumer {
     }
 }
 
-/// Returns whether the service knows the rights of an author. The user of the machine, and callers of an open service, may do
+/// Returns whether the rights of an author are known. The user of the machine, and callers of a service without tokens,
+/// may do everything.
 /// everything.
 fn is_known(principal: &str) -> bool {
     principal == "preset" || principal.starts_with("user:") || principal.starts_with("system:")
@@ -270,7 +271,7 @@ impl Catalog {
 /// Stretch of a log after a sequence.
 type Unread = (LogId, u64);
 
-/// Stretches that a consumer has not read, with the number of their segments.
+/// Ranges that a consumer has not read, with the number of their segments.
 fn unread(consumer: &Consumer, known: &Known) -> Vec<(Unread, u64)> {
     let read_version = &consumer.read_version;
     let logs = known.heads().iter().filter(|(log, _)| log.day >= read_version.window.from());

@@ -1,4 +1,4 @@
-//! Free counters: whole numbers under names of their own, on any entity.
+//! Free counters: named whole numbers on any entity.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ struct Counted {
     n: i64,
 }
 
-/// Finds the earlier answer to this key.
+/// Returns the earlier answer to this key.
 fn answered(item: &Item, idempotency_key: Option<&str>, by: i64) -> Result<Option<i64>> {
     let Some(wanted) = idempotency_key else { return Ok(None) };
     for Counted { key, by: was, n } in item.field::<Vec<Counted>>("latest")? {

@@ -34,7 +34,7 @@ pub fn counts_item(key: table::Key, days: &MonthCounts) -> Item {
     Item::new(key).with("v", COUNTER_VERSION).with("days", Value::record(days))
 }
 
-/// Merges greater counts into counts: the count of a day never falls, so the greater ones are later.
+/// Merges greater counts into counts: the count of a day never falls, so the greater one is the later one.
 pub fn take_greater(into: &mut MonthCounts, from: MonthCounts) {
     for (day, kinds) in from {
         let known = into.entry(day).or_default();

@@ -1,4 +1,4 @@
-//! Creating entities: the entity, the guard of its name, the pointer of its id, and its parent's count.
+//! Creating entities: the entity, its unique-name item, the pointer from its id, and its parent's count.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use super::{
     entity::Children,
 };
 
-/// For transactions on entities, which meet those on their parents and siblings.
+/// Retries of transactions on entities, which conflict with those on their parents and siblings.
 pub(super) const BUSY: Policy<'static> =
     Policy { attempts: 16, pauses: true, kind: ErrorKind::Conflict, ..Policy::of(&"the same entities") };
 
-/// Something to be created.
+/// A new entity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntity {
     /// Its name, unique among its siblings of the same type.
     pub name: String,
-    /// What people note of it.
+    /// Attributes set by users.
     pub attributes: Attributes,
-    /// What it is.
+    /// Its type, with the fields of that type.
     pub what: New,
 }
 
-/// What is created, and in what.
+/// Type of a new entity, with its parent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum New {
     /// A category.
@@ -42,7 +42,7 @@ pub enum New {
     Model {
         /// The workspace.
         workspace: Id,
-        /// How its predictions are judged.
+        /// How its predictions are evaluated.
         definition: Definition,
     },
     /// A configuration in a workspace.
@@ -54,7 +54,7 @@ pub enum New {
     Snapshot {
         /// The workspace.
         workspace: Id,
-        /// What it is of.
+        /// The request that it answers.
         content: Box<SnapshotContent>,
     },
     /// A release in a workspace.
@@ -65,9 +65,9 @@ pub enum New {
         model: String,
         /// The configuration, by name; created when it is new.
         configuration: Option<String>,
-        /// The environment that it is made for.
+        /// The environment that it is built for.
         environment: Option<String>,
-        /// Where it comes from.
+        /// Its origin.
         details: Box<ReleaseDetails>,
     },
     /// A user.
@@ -79,7 +79,7 @@ pub enum New {
 }
 
 impl New {
-    /// The type.
+    /// Returns the type.
     pub fn kind(&self) -> EntityKind {
         match self {
             Self::Category => EntityKind::Category,
@@ -96,20 +96,20 @@ impl New {
 }
 
 impl NewEntity {
-    /// Something without attributes.
+    /// Creates an entity without attributes.
     pub fn new(name: &str, what: New) -> Self {
         Self { name: name.to_owned(), attributes: Attributes::new(), what }
     }
 }
 
-/// The guard of an entity's name.
+/// Makes the unique-name item of an entity.
 pub(super) fn guard_item(any: &AnyEntity) -> Item {
     let entity = any.entity();
     let guard = key::guard(any.parent().as_ref(), any.at().kind(), &entity.name);
     Item::new(guard).with("v", 1).with("id", entity.id.as_str())
 }
 
-/// The pointer from its id to its workspace; what stands by itself needs none.
+/// Makes the pointer from its id to its workspace; `None` for an entity outside workspaces.
 pub(super) fn pointer_item(any: &AnyEntity) -> Option<Item> {
     let at = any.at();
     let workspace = at.workspace()?;
@@ -118,7 +118,7 @@ pub(super) fn pointer_item(any: &AnyEntity) -> Option<Item> {
 }
 
 impl Catalog {
-    /// Creates an entity, with its parent's count of children, or nothing at all.
+    /// Creates an entity and increments its parent's count, in one transaction.
     ///
     /// # Errors
     /// `Conflict`, when the name is taken or the parent is archived; `NotFound`, when the parent, or the
@@ -131,7 +131,7 @@ impl Catalog {
         Ok(any)
     }
 
-    /// The entity as it will be.
+    /// Makes the entity, without writing it.
     async fn draft(&self, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
         let entity = Entity::new(Id::new(now), &new.name, new.attributes, now);
         Ok(match new.what {
@@ -187,7 +187,7 @@ impl Catalog {
         self.insert_as(any, any.to_item(), now).await
     }
 
-    /// The same, as an item that says more of it.
+    /// Writes a new entity by an item with further attributes.
     pub(super) async fn insert_as(&self, any: &AnyEntity, item: Item, now: Timestamp) -> Result<()> {
         let (at, parent) = (any.at(), any.parent());
         let mut writes =
@@ -208,7 +208,7 @@ impl Catalog {
             }
             self.free_name(any).await?;
             match self.id_named(parent.as_ref(), at.kind(), &any.entity().name).await? {
-                // An attempt without an answer was made after all.
+                // The attempt whose answer was lost did succeed.
                 Some(id) if id == *at.id() => return Ok(()),
                 Some(_) => return Err(taken(at.kind(), &any.entity().name)),
                 None => self.check_parent(parent.as_ref(), &any.entity().name).await?,
@@ -230,7 +230,7 @@ impl Catalog {
         }
     }
 
-    /// What the author of a release, if it is a user, sees among what happened.
+    /// Makes the activity of the author of a release, if that is a user.
     async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Write>> {
         let AnyEntity::Release(release) = any else { return Ok(None) };
         let Some(author) = &release.details.author else { return Ok(None) };

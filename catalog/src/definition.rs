@@ -1,17 +1,16 @@
-//! How the predictions of releases are judged: a [`Definition`] says what they are (the task), which label
-//! is the positive one, and from which score on a prediction is taken as positive.
+//! Definitions of how predictions are evaluated: the task, the positive label, the threshold and other fields
+//! ([`Definition`]).
 //!
-//! A definition is a release event. The first of a release is that of its model when it was registered, and
-//! holds from the beginning; a `define` event changes the fields that it names, from a day on. A metric of day D, as
-//! of T, uses the changes with `effective_from` <= D that were appended by T, one after the other in the order of
-//! these days, and for one day in the order of the log (days of `released_at`, within a day the log's own order). So a
-//! threshold from the first of June on holds until a change from a later day names the threshold, whatever else
-//! is said and whenever, and days before it are what they were.
+//! A definition is a release event. The first of a release is its model's at registration, and holds from the
+//! beginning; a `define` event changes the fields that it names, from a day on. A metric of day D as of T applies the
+//! changes with `effective_from` <= D that were appended by T, in the order of `effective_from`, then of the log (days
+//! of `released_at`, within a day the log's own order). So a threshold set from 1 June on holds until a change from a
+//! later day names the threshold; earlier days keep theirs.
 //!
-//! The log is the truth. What stands here is a fold of it that answers by one query, and that no change of the
-//! catalog touches: a release or a model that is deleted or renamed leaves it as it is. Definitions are numbered
-//! as they are recorded, without holes, each put where nothing is yet; so the first `n` of them never change, and
-//! an evaluation can say by a number which it knew ([`DEFINED`]). Recording one twice changes nothing.
+//! The log is the source of truth. The items here are a fold of it that one query reads; changes of the catalog, such
+//! as deleting or renaming a release or model, do not touch them. Definitions are numbered in the order of recording,
+//! without gaps, each put only if its number is free. So the first `n` never change, and an evaluation names by a
+//! number those it knew ([`DEFINED`]). Recording one twice changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,42 +27,42 @@ use table::{Condition, Item, Policy, Query, Table, Write, item::Value, query_all
 
 use super::{Action, AnyEntity, Catalog, change::update, first::First};
 
-/// What an evaluation covers of the definitions stands among the logs that it covers, under this name: the number
-/// of the last one that concerns its day.
+/// Name of the definitions among the logs that an evaluation covers; its prefix is the number of the last definition
+/// for its day.
 pub const DEFINED: &str = "def";
 
-/// The attribute of a model with the day from which the last change of each field holds.
+/// Attribute of a model: for each field the day from which its last change holds.
 pub(super) const NAMED: &str = "named";
 
-/// From so many of them on, those of custom metrics that were taken away are forgotten.
+/// Number of entries from which on those of removed custom metrics are forgotten.
 const MAX_NAMED: usize = 100;
 
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
 
-/// The most releases whose definition one item changes.
+/// Maximum releases whose definition one item changes.
 const MAX_RELEASES: usize = 1_000;
 
-/// A change of definitions that release events made, and where they stand. Events that say the same of several releases,
-/// one after the other in a segment, are one change.
+/// A change of definitions by release events, and their position in the log. Consecutive events of a segment with the
+/// same change for several releases are one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defined {
     /// The releases, by name.
     pub releases: BTreeSet<String>,
-    /// What changes.
+    /// The change.
     pub change: DefinitionChange,
     /// The log of its events.
     pub log: LogId,
-    /// The segment of its events.
+    /// Position of the segment of its events.
     pub place: LogPosition,
-    /// The row of the first of its events.
+    /// Row of its first event.
     pub row: u32,
-    /// When that segment was appended.
+    /// Time at which that segment was appended.
     pub appended_at: Timestamp,
 }
 
 impl Defined {
-    /// Its place in the order of the logs.
+    /// Returns its position in the order of the logs.
     fn order(&self) -> (Day, LogPosition, u32) {
         (self.log.day, self.place, self.row)
     }
@@ -72,10 +71,10 @@ impl Defined {
         self.change.from.is_none_or(|from| from <= day)
     }
 
-    /// The definitions that the release events of a segment make.
+    /// Returns the definitions made by the release events of a segment.
     ///
     /// # Errors
-    /// `Corrupt`, when the segment cannot be read, or a definition lacks what it must have.
+    /// `Corrupt` if the segment cannot be read, or a definition lacks a required field.
     pub fn in_segment(segment: &Segment) -> Result<Vec<Self>> {
         match segment.log.kind {
             Kind::Releases => Self::in_columns(&segment.unpack(|_| true)?, segment),
@@ -144,13 +143,13 @@ impl Defined {
     }
 }
 
-/// An item with what a definition says.
+/// Adds a definition to an item.
 pub(super) fn with_definition(item: Item, definition: &Definition) -> Item {
     let is_usual = |said: &(&str, Said)| *said == ("threshold", Said::Number(POSITIVE_SCORE));
     with_said(item, definition.said().into_iter().filter(|said| !is_usual(said)).collect())
 }
 
-/// An item with fields of a definition. Numbers are texts: they are any doubles.
+/// Adds fields of a definition to an item. Numbers are stored as text, since they may be any double.
 fn with_said(item: Item, said: Vec<(&'static str, Said)>) -> Item {
     said.into_iter().fold(item, |item, (name, said)| match said {
         Said::Text(text) => item.with(name, text),
@@ -158,14 +157,14 @@ fn with_said(item: Item, said: Vec<(&'static str, Said)>) -> Item {
     })
 }
 
-/// The definition of an item.
+/// Decodes the definition of an item.
 pub(super) fn definition(item: &Item) -> Result<Definition> {
     item.text("task")?;
     let read = Definition::read(|name| item.optional_text(name), |name| number(item, name));
     check_numbers(item).and(read.map_err(|error| item.corrupt(error)))
 }
 
-/// The change of a definition that an item says.
+/// Decodes the change of a definition of an item.
 fn change(item: &Item) -> Result<DefinitionChange> {
     let read = DefinitionChange::read(|name| item.optional_text(name), |name| number(item, name));
     check_numbers(item).and(read.map_err(|error| item.corrupt(error)))
@@ -184,17 +183,17 @@ fn check_numbers(item: &Item) -> Result<()> {
 /// The definitions of a workspace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
-    /// The first of each release, by its name.
+    /// The first definition of each release, by its name.
     pub(super) first: BTreeMap<String, First>,
-    /// Those that release events made, as they were recorded.
+    /// Definitions made by release events, in the order of recording.
     defined: Vec<Defined>,
 }
 
 impl Definitions {
-    /// Reads them: one query.
+    /// Reads the definitions: one query.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let mut found = Self::default();
         for item in query_all(table, Query::table(key::definitions(workspace))).await? {
@@ -207,7 +206,7 @@ impl Definitions {
         Ok(found)
     }
 
-    /// How each release is judged on a day.
+    /// Returns the definition of each release on a day.
     pub fn of(&self, day: Day) -> BTreeMap<String, Definition> {
         let first = self.first.iter();
         let mut of: BTreeMap<_, _> =
@@ -222,17 +221,18 @@ impl Definitions {
         of
     }
 
-    /// How a release is judged on a day; `None`, when there is no such release.
+    /// Returns the definition of a release on a day; `None` if there is no such release.
     pub fn of_release(&self, release: &str, day: Day) -> Option<Definition> {
         let first = self.first(release)?.definition.clone();
         let changes = self.changes(|one| one.concerns(day) && one.releases.contains(release));
         Some(changes.iter().fold(first, |definition, one| one.change.on(&definition)))
     }
 
-    /// How a release is judged from the day of one more change on, and whether that changes any day; `None`, when there is no such release.
+    /// Returns the definition of a release from the day of a further change on, and whether the change has any effect;
+    /// `None` if there is no such release.
     ///
     /// # Errors
-    /// `Invalid`, when it names what does not belong to the task that the release has on its day.
+    /// `Invalid` if the change names a field that does not belong to the task of the release on that day.
     pub fn changed_by(&self, release: &str, change: &DefinitionChange) -> Result<Option<(Definition, bool)>> {
         let Some(first) = self.first(release) else { return Ok(None) };
         let mut changes = self.changes(|one| one.releases.contains(release));
@@ -248,33 +248,33 @@ impl Definitions {
         Ok(Some((after, is_new)))
     }
 
-    /// Some changes, in the order in which they hold.
+    /// Returns some changes, in the order in which they apply.
     fn changes(&self, is_wanted: impl Fn(&Defined) -> bool) -> Vec<&Defined> {
         let mut changes: Vec<_> = self.defined.iter().filter(|one| is_wanted(one)).collect();
         changes.sort_by_key(|one| (one.change.from, one.order()));
         changes
     }
 
-    /// The number of the last definition that concerns a day; 0, when only the first ones do.
+    /// Returns the number of the last definition for a day; 0 if only first ones apply.
     pub fn last_of(&self, day: Day) -> u64 {
         (1..).zip(&self.defined).filter(|(_, one)| one.concerns(day)).map(|(n, _)| n).last().unwrap_or(0)
     }
 
-    /// The definitions up to a number: what somebody knew who covers that many.
+    /// Returns the first `n` definitions: those known to an evaluation that covers them.
     #[must_use]
     pub fn until(&self, number: u64) -> Self {
         let known = usize::try_from(number).unwrap_or(usize::MAX).min(self.defined.len());
         Self { defined: self.defined[..known].to_vec(), ..self.clone() }
     }
 
-    /// The definitions whose events `is_known` knows: those of another time.
+    /// Returns the definitions whose events `is_known` accepts: those known at another time.
     #[must_use]
     pub fn known(&self, is_known: impl Fn(&Defined) -> bool) -> Self {
         let defined = self.defined.iter().filter(|one| is_known(one)).cloned().collect();
         Self { defined, ..self.clone() }
     }
 
-    /// Adds to what an evaluation of a day covers which definitions it knows.
+    /// Adds the number of definitions known for a day to the prefixes that its evaluation covers.
     #[must_use]
     pub fn cover(&self, day: Day, mut logs: Applied) -> Applied {
         if let number @ 1.. = self.last_of(day) {
@@ -283,18 +283,18 @@ impl Definitions {
         logs
     }
 
-    /// What an evaluation that covers `applied` knew.
+    /// Returns the definitions known to an evaluation that covers `applied`.
     #[must_use]
     pub fn covered(&self, applied: &Applied) -> Self {
         self.until(applied.get(DEFINED).copied().unwrap_or(0))
     }
 
-    /// The releases that have a definition, or had.
+    /// Returns the releases that have or had a definition.
     pub fn releases(&self) -> impl Iterator<Item = &str> {
         self.first.keys().map(String::as_str)
     }
 
-    /// The tasks that any release was ever judged by.
+    /// Returns all tasks of the releases, present and past.
     pub fn tasks(&self) -> Vec<Task> {
         let first =
             self.first.iter().map(|(release, first)| (release.as_str(), first.definition.task.clone()));
@@ -310,8 +310,8 @@ impl Definitions {
         tasks
     }
 
-    /// The name of the model of each release, as it was when the release was registered. The releases of a model that was
-    /// renamed in between have one name together: that of the last of them, in the order of their names.
+    /// Returns the name of the model of each release, as at its registration. If the model was renamed in between, its
+    /// releases share one name: that of the last release in the order of names.
     pub fn models(&self) -> BTreeMap<String, String> {
         let names: BTreeMap<&Id, &str> =
             self.first.values().map(|first| (&first.model_id, first.model.as_str())).collect();
@@ -319,16 +319,16 @@ impl Definitions {
         self.first.iter().map(|(release, first)| (release.clone(), name(first))).collect()
     }
 
-    /// The first definition of a release.
+    /// Returns the first definition of a release.
     pub fn first(&self, release: &str) -> Option<&First> {
         self.first.get(release)
     }
 }
 
-/// Records definitions that stand in the log. It may be called again with the same at any time.
+/// Records definitions of the log. Can be repeated at any time.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 pub async fn record_definitions(table: &dyn Table, workspace: &Id, found: &[Defined]) -> Result<()> {
     if found.is_empty() {
         return Ok(());
@@ -350,10 +350,10 @@ pub async fn record_definitions(table: &dyn Table, workspace: &Id, found: &[Defi
 }
 
 impl Catalog {
-    /// Records what the release events of a day define.
+    /// Records the definitions made by the release events of a day.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub async fn record_definitions(&self, workspace: &Id, day: Day) -> Result<()> {
         let range = key::segments_of_kind(workspace, day, Kind::Releases);
         let mut found = Vec::new();
@@ -363,8 +363,8 @@ impl Catalog {
         record_definitions(&*self.table, workspace, &found).await
     }
 
-    /// Changes what a model says of its predictions, for the releases that will be registered: of what `change` names
-    /// all that no change from a later day has named.
+    /// Changes the definition of a model, for releases registered later: the fields of `change` that no change from a
+    /// later day has named.
     ///
     /// # Errors
     /// `NotFound`; `Invalid`, when it is no model; those of the table.

@@ -1,12 +1,11 @@
-//! Deleting entities, and when that is refused.
+//! Deleting entities.
 //!
-//! What has children or events (other than the one that registered it) is deleted only once it is archived, and then with
-//! its children. Events
-//! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
-//! model (`first`), and a release that is created again with that name and model finds them; those of a
-//! workspace stay in the table, where nothing leads to them any more.
+//! An entity with children or events (other than the one that registered it) can be deleted only once it is archived,
+//! together with its children. Events stay. Those of a deleted release stay in the log under its name, which belongs to
+//! its model for good (`first`): a new release with that name and model has them again. Those of a deleted workspace
+//! stay in the table, out of reach.
 //!
-//! A release that is live is retired first: one that is gone could be neither retired nor replaced by a rollback.
+//! A live release must be retired first: once deleted, it could be neither retired nor replaced by a rollback.
 
 use event::{Error, Kind, Result, Timestamp};
 use log::key::{self, Counted, EntityId, EntityKind};
@@ -24,15 +23,16 @@ use super::{
     member,
 };
 
-/// In how many environments a deletion demands that nothing went live since it looked; of further ones it looks only.
+/// Maximum environments for which a deletion is conditional on no promotion since its check; in further ones it only
+/// checks.
 const MAX_UNCHANGED: usize = 8;
 
-// So all that is demanded fits in a transaction.
+// So all checks fit in a transaction.
 const _: () = assert!((MAX_UNCHANGED + 1) * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 
 impl Catalog {
-    /// Deletes an entity; when it is archived, with its children. A workspace is closed first, which takes
-    /// some seconds (`closing.rs`).
+    /// Deletes an entity, with its children if it is archived. A workspace is closed first, which takes some seconds
+    /// (`closing.rs`).
     ///
     /// # Errors
     /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when it is not archived
@@ -50,7 +50,7 @@ impl Catalog {
             check_closing(&known)?;
             let not_live = self.refuse_if_live(&known).await?;
             match known.entity().archived_at {
-                // What was let in while it was closing is there by now.
+                // Events accepted while it was closing are in the log by now.
                 None => {
                     if let Err(refused) = self.refuse_if_used(&known).await {
                         self.reopen(&known).await?;
@@ -86,7 +86,7 @@ impl Catalog {
         }
     }
 
-    /// Refuses to delete a release that is live, and a model with one. Returns what demands that nothing went live since.
+    /// Refuses to delete a live release, or a model with one. Returns the checks that none went live since.
     async fn refuse_if_live(&self, known: &AnyEntity) -> Result<Vec<Write>> {
         let at = known.at();
         let (EntityId::Release(workspace, id) | EntityId::Model(workspace, id)) = &at else {
@@ -116,7 +116,7 @@ impl Catalog {
         Ok(unchanged)
     }
 
-    /// Refuses to delete what has children or events.
+    /// Refuses to delete an entity with children or events.
     async fn refuse_if_used(&self, known: &AnyEntity) -> Result<()> {
         let used = |what: String| {
             Err(Error::conflict(format!(
@@ -143,7 +143,7 @@ impl Catalog {
             AnyEntity::Release(release) => {
                 let counted = Counted::Release(release.entity.name.clone());
                 let counts = self.counts(&release.workspace, &counted, ("", "")).await?;
-                // One event of the log of releases is the one that registered it.
+                // One event in the log of releases is the one that registered it.
                 let has_more =
                     |(kind, count): (&String, &i64)| *count > i64::from(*kind == Kind::Releases.name());
                 if self.is_used(release).await? || counts.iter().any(has_more) {
@@ -168,7 +168,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The releases of a model, with a configuration, or tuned on a snapshot.
+    /// Returns the releases of a model, with a configuration, or tuned on a snapshot.
     pub(super) async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
         let Some(workspace) = of.workspace() else { return Ok(Vec::new()) };
         let page = self.page(workspace).await?;
@@ -181,9 +181,9 @@ impl Catalog {
         Ok(page.releases.iter().filter(is_with).map(at).collect())
     }
 
-    /// Deletes what belongs to an archived entity, each under the demand that it is `not_live`. Broken off, it goes on when
-    /// called again; `None`, when somebody else was quicker. (A configuration or a snapshot leaves its releases, which keep its
-    /// name.)
+    /// Deletes the children of an archived entity, each under the checks `not_live`. Can be repeated after an
+    /// interruption; `None` if another caller was quicker. (Deleting a configuration or a snapshot keeps its releases,
+    /// which keep its name.)
     async fn delete_children(
         &self,
         known: &AnyEntity,
@@ -213,7 +213,7 @@ impl Catalog {
                     return Ok(None);
                 }
             }
-            // Its children are gone, and so counted no more.
+            // Its children are gone, and no longer counted.
             let Some(known) = self.find(&child).await? else { continue };
             check_closing(&known)?;
             self.delete_traces(&child).await?;
@@ -224,8 +224,8 @@ impl Catalog {
         Ok(Some(()))
     }
 
-    /// Deletes what is noted of an entity besides itself: memberships, grants, counters, the runs of a workspace, and
-    /// what else stands in the partition that ends with it.
+    /// Deletes other items of an entity: memberships, grants, counters, the runs of a workspace, and the rest of its
+    /// partition.
     async fn delete_traces(&self, at: &EntityId) -> Result<()> {
         let own = at.key();
         let mut ranges = vec![match at.workspace() {
@@ -249,8 +249,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Deletes an entity with its guard, its pointer and its share in its parent's count, if it has not
-    /// changed and has no children, and as is demanded.
+    /// Deletes an entity with its unique-name item, its pointer and its share in its parent's count, if it has not
+    /// changed and has no children, under `demanded` checks.
     async fn remove(&self, known: &AnyEntity, demanded: Vec<Write>, now: Timestamp) -> Result<()> {
         let (at, parent) = (known.at(), known.parent());
         let mut writes = demanded;
@@ -266,7 +266,7 @@ impl Catalog {
     }
 }
 
-/// It is as it was read, and has no children.
+/// Condition that it is as it was read, and has no children.
 fn unchanged(known: &AnyEntity) -> Condition {
     let version = Condition::Equals("ver", known.entity().version.into());
     let mark = known.entity().closing.as_ref().map(|mark| Condition::Equals(CLOSING, mark.as_str().into()));

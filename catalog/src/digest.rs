@@ -1,6 +1,6 @@
-//! Digests of a workspace or a model for its followers: the events of the last days, the live releases and their quality, alerts that
-//! fired and comparisons that were decided. A digest is read from stored counters, evaluations, transitions and happenings; no event
-//! is read.
+//! Digests of a workspace or a model for its followers: the events of the last days, the live releases and their
+//! quality, fired alerts and decided comparisons. A digest is computed from stored counters, evaluations, transitions
+//! and activities, without reading events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use super::{
     feed::DECIDED,
 };
 
-/// Number of days of a digest; they are compared with the same number of days before them.
+/// Number of days of a digest, which are compared with as many days before.
 const DIGEST_DAYS: u32 = 7;
 
 /// Maximum live releases, alerts, and decided comparisons in a digest.
@@ -39,7 +39,7 @@ const MAX_FOLLOWED: usize = 1_000;
 /// Maximum pages of a digest.
 pub const MAX_DIGEST_PAGES: usize = 20;
 
-/// Time by which a digest may be late, in seconds. One that no projector made by then is left out.
+/// Maximum delay of a digest, in seconds. One that no projector made by then is omitted.
 const LATE_SECONDS: i64 = 6 * 60 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -213,7 +213,7 @@ impl<T> Weeks<T> {
     }
 }
 
-/// Cuts a list to the bound of a digest. Returns the number of rows that are left out.
+/// Truncates a list to the maximum of a digest. Returns the number of omitted rows.
 fn cut<T>(rows: &mut Vec<T>) -> usize {
     let more = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
@@ -313,7 +313,7 @@ impl Webhook {
 /// User, and the follows of this user in a workspace.
 pub type FollowersOf = (Id, Vec<Followed>);
 
-/// Splits the followers into pages, at least one. Those that fit on none are left out.
+/// Splits the followers into pages, at least one, and omits those beyond the last page.
 fn pages(mut rest: &[FollowersOf]) -> Vec<&[FollowersOf]> {
     let mut pages = Vec::new();
     while pages.len() < MAX_DIGEST_PAGES && (pages.is_empty() || !rest.is_empty()) {
@@ -330,8 +330,8 @@ fn pages(mut rest: &[FollowersOf]) -> Vec<&[FollowersOf]> {
     pages
 }
 
-/// Makes the posts of a digest: pages, each with its whole text and some of the followers of the workspace and of its models; `more`
-/// further followers are not known. For people it is one page.
+/// Makes the posts of a digest: pages, each with the whole text and some followers of the workspace and its models;
+/// `more` further followers were not read. In a format for people it is one page.
 pub fn digest_deliveries(
     webhook: &Webhook,
     week: &WeekOf,

@@ -17,10 +17,10 @@ use super::{
 /// Version of the items of entities.
 pub(super) const ITEM_VERSION: i64 = 1;
 
-/// Attribute of what people note of an entity.
+/// Attribute with the attributes set by users.
 const ATTRIBUTES: &str = "attributes";
 
-/// What every entity has.
+/// Fields of every entity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its id.
@@ -31,20 +31,20 @@ pub struct Entity {
     pub created_at: Timestamp,
     /// When people last changed it.
     pub updated_at: Timestamp,
-    /// Since when it is archived, if it is.
+    /// Time since which it is archived, if it is.
     pub archived_at: Option<Timestamp>,
-    /// Counts the changes that people made, from 1 on; counters of children are no such change.
+    /// Number of changes by users, from 1 on; counters of children do not count.
     #[serde(rename = "ver")]
     pub version: i64,
-    /// The mark of the deletion that is about to take it away, if one is. Only workspaces are marked.
+    /// Marker of a deletion in progress. Only workspaces have it.
     pub closing: Option<Id>,
-    /// What people note of it, under names of their own.
+    /// Attributes set by users.
     #[serde(skip)]
     pub attributes: BTreeMap<String, Value>,
 }
 
 impl Entity {
-    /// One that is created now.
+    /// Creates an entity.
     pub(super) fn new(id: Id, name: &str, attributes: BTreeMap<String, Value>, now: Timestamp) -> Self {
         Self {
             id,
@@ -58,7 +58,7 @@ impl Entity {
         }
     }
 
-    /// Oldest first; those of one instant by their names.
+    /// Orders by age, then by name.
     pub fn by_age(&self, other: &Self) -> std::cmp::Ordering {
         (self.created_at, &self.name).cmp(&(other.created_at, &other.name))
     }
@@ -78,21 +78,21 @@ pub struct Category {
     /// Id, name, age.
     #[serde(flatten)]
     pub entity: Entity,
-    /// How many workspaces it has.
+    /// Number of workspaces.
     pub count_of_workspaces: i64,
 }
 
-/// A place for models, configurations, releases and their events.
+/// A namespace for models, configurations, releases and their events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
     /// Id, name, age.
     #[serde(flatten)]
     pub entity: Entity,
-    /// The category it lives in.
+    /// The category it belongs to.
     pub category: Id,
     /// `category/name`.
     pub path: String,
-    /// How many models, configurations, snapshots and releases it has.
+    /// Number of models, configurations, snapshots and releases.
     #[serde(skip)]
     pub children: Children,
 }
@@ -104,30 +104,30 @@ impl Workspace {
     }
 }
 
-/// Something that predicts.
+/// A prediction task, with its releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Id, name, age.
     pub entity: Entity,
-    /// The workspace that it is in.
+    /// The workspace it belongs to.
     pub workspace: Id,
-    /// How the predictions of its releases are judged, as it is for releases that come; those that are there have
-    /// definitions of their own ([`super::Definitions`]).
+    /// Definition for future releases: how their predictions are evaluated. Existing releases have definitions of their
+    /// own ([`super::Definitions`]).
     pub definition: Definition,
     /// The day from which the last change of each field of the definition holds, by the
     /// [names](event::DefinitionChange::names) of the fields.
     pub named: BTreeMap<String, Day>,
-    /// What its releases must pass before they are made live.
+    /// Conditions for its releases to go live.
     pub gates: Option<PromotionGates>,
 }
 
-/// How a model is set up.
+/// Settings for releases of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// Id, name, age.
     #[serde(flatten)]
     pub entity: Entity,
-    /// The workspace that it is in.
+    /// The workspace it belongs to.
     #[serde(skip_serializing)]
     pub workspace: Id,
 }
@@ -147,7 +147,7 @@ pub enum AnyEntity {
     Snapshot(Snapshot),
     /// A release.
     Release(Release),
-    /// A user, who has no more than every entity has.
+    /// A user, with the fields of every entity only.
     User(Entity),
     /// A group, likewise.
     Group(Entity),
@@ -156,7 +156,7 @@ pub enum AnyEntity {
 }
 
 impl AnyEntity {
-    /// What every entity has.
+    /// Returns the fields of every entity.
     pub fn entity(&self) -> &Entity {
         match self {
             Self::Category(category) => &category.entity,
@@ -169,7 +169,7 @@ impl AnyEntity {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns these fields, to be changed.
     pub(super) fn entity_mut(&mut self) -> &mut Entity {
         match self {
             Self::Category(category) => &mut category.entity,
@@ -182,7 +182,7 @@ impl AnyEntity {
         }
     }
 
-    /// Its name; of a workspace its path.
+    /// Returns its name; of a workspace its path.
     pub fn full_name(&self) -> &str {
         match self {
             Self::Workspace(workspace) => &workspace.path,
@@ -190,7 +190,7 @@ impl AnyEntity {
         }
     }
 
-    /// Which entity it is.
+    /// Returns its identity.
     pub fn at(&self) -> EntityId {
         let id = self.entity().id.clone();
         match self {
@@ -208,7 +208,7 @@ impl AnyEntity {
         }
     }
 
-    /// What it belongs to.
+    /// Returns its parent.
     pub fn parent(&self) -> Option<EntityId> {
         match self {
             Self::Workspace(workspace) => Some(EntityId::Category(workspace.category.clone())),
@@ -216,7 +216,7 @@ impl AnyEntity {
         }
     }
 
-    /// How many children it has.
+    /// Returns the number of children.
     pub fn children(&self) -> Children {
         match self {
             Self::Category(category) => [(EntityKind::Workspace, category.count_of_workspaces)].into(),
@@ -225,7 +225,7 @@ impl AnyEntity {
         }
     }
 
-    /// The attributes that place it in `GSI1`: always derived again from what they are made of.
+    /// Returns the attributes that place it in `GSI1`, which are always derived again.
     pub(super) fn index(&self) -> Option<(String, String)> {
         match self {
             Self::Release(release) => Some(key::release_index(&release.model_id, &release.entity.id)),
@@ -233,7 +233,7 @@ impl AnyEntity {
         }
     }
 
-    /// The item that stores it.
+    /// Encodes it as an item.
     pub fn to_item(&self) -> Item {
         let key = self.at().key();
         let mut item = match self {
@@ -260,7 +260,7 @@ impl AnyEntity {
         }
     }
 
-    /// The entity of an item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`, when it is not the item of one.
@@ -306,7 +306,7 @@ impl AnyEntity {
     }
 }
 
-/// Adds what a model has beside every entity to its item.
+/// Adds the fields of a model to its item.
 fn with_model(item: Item, model: &Model) -> Item {
     let mut item = with_definition(item, &model.definition);
     if !model.named.is_empty() {

@@ -1,8 +1,8 @@
-//! Feeds of happenings: new releases, promotions, alerts; and the marks of users who have seen them.
+//! Activity feeds: new releases, promotions, alerts; and the entries that users have seen.
 //!
-//! Each happening is an item of its workspace, by time, and by its model in `GSI1`. A feed is read, not written: it merges the
-//! latest happenings of the things that a user follows. So a happening costs one write however many users follow, and a feed two
-//! reads more than the user has follows.
+//! Each activity is an item of its workspace, by time, and in `GSI1` of its model. A feed is computed at reading: it
+//! merges the latest activities of the followed workspaces and models. So an activity costs one write for any number of
+//! followers, and a feed two reads plus one for each follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,25 +18,25 @@ use utoipa::ToSchema;
 
 use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
 
-/// Number of the latest happenings of each followed thing that a feed reads.
+/// Number of latest activities that a feed reads of each followed workspace or model.
 const FEED_LOOK_BACK: usize = 100;
 
 /// Maximum entries of a feed, and of a page of a history.
 pub const MAX_ENTRIES: usize = 1_000;
 
-/// Maximum happenings marked as seen in one call.
+/// Maximum activities marked as seen in one call.
 pub const MAX_MARKS: usize = 100;
 
 /// Maximum bytes of the text of an alert.
 pub const MAX_ALERT_BYTES: usize = 1_000;
 
-/// Time for which a mark of a seen happening is kept, in seconds.
+/// Time for which a seen mark is kept, in seconds.
 const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 
-/// Name of alerts among happenings.
+/// Name of the activity of alerts.
 pub const ALERT: &str = "alert";
 
-/// Name, among happenings, of decided comparisons with a live release.
+/// Name of the activity of decided comparisons with a live release.
 pub const DECIDED: &str = "decided";
 
 const ITEM_VERSION: i64 = 1;
@@ -324,7 +324,7 @@ fn check_limit(limit: usize) -> Result<()> {
     }
 }
 
-/// Records a happening of a release.
+/// Records an activity of a release.
 pub(crate) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
     let environment = change.environment.as_deref().unwrap_or_default();
     let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
@@ -333,7 +333,7 @@ pub(crate) async fn note_release(table: &dyn Table, workspace: &Id, change: &Rel
     unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
 }
 
-/// Adds to the item of a happening its place among those of its model, if that exists.
+/// Adds to the item of an activity its key among those of its model, if the model exists.
 async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<Item> {
     let Some(model) = model else { return Ok(item) };
     let Some(id) = model_id(table, workspace, model).await? else { return Ok(item) };

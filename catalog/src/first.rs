@@ -1,9 +1,9 @@
 //! The first definition of a release, which also binds its name to its model.
 //!
-//! It is written with the release, before any event can name it. A release that events name is *used*: ingest
-//! says so before it appends the first of them. (The event that registers it does not count.) From then on the name belongs to that model for good, whatever becomes of
-//! the release in the catalog: its events stay in the log and are judged by its definitions, so the name may
-//! not come to mean something else. A name that was never used is free when its release is deleted.
+//! It is written with the release, before any event can name it. A release that events name is *used*: ingest records
+//! that before it appends the first of them (apart from the event that registers the release). From then on the name
+//! belongs to that model for good: the events stay in the log and are evaluated by its definitions, even after the
+//! release is deleted from the catalog. The name of an unused release becomes free when the release is deleted.
 
 use event::{Definition, Error, Id, Result};
 use log::key::{self, EntityId};
@@ -14,19 +14,19 @@ use super::{AnyEntity, Catalog, Definitions, Model, Release, definition};
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
 
-/// The attribute of one whose release is used.
+/// Attribute of a used release.
 const USED: &str = "used";
 
-/// The model of a release name, and how its predictions were judged from the beginning.
+/// Model of a release name, and its first definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct First {
-    /// The model, by the name that it had.
+    /// The model, by its name at that time.
     pub model: String,
     /// The model.
     pub model_id: Id,
-    /// How its predictions were judged.
+    /// The first definition.
     pub definition: Definition,
-    /// Whether events may name it.
+    /// True if events may name the release.
     pub is_used: bool,
 }
 
@@ -50,7 +50,7 @@ impl First {
         if self.is_used { item.with(USED, 1) } else { item }
     }
 
-    /// That of a release of a model.
+    /// Returns the first definition of a release of a model.
     fn of(model: &Model) -> Self {
         Self {
             model: model.entity.name.clone(),
@@ -60,7 +60,7 @@ impl First {
         }
     }
 
-    /// The name is unused, and it is still that of this model.
+    /// Condition that the name is unused and still belongs to this model.
     fn unused(&self) -> Condition {
         let same = Condition::Equals("model_id", self.model_id.as_str().into());
         Condition::All(vec![same, Condition::Without(USED)])
@@ -83,8 +83,8 @@ impl First {
     }
 }
 
-/// What is written with a new release: its first definition, or the demand that the one of an earlier release of
-/// this name and model stays.
+/// Makes the write that accompanies a new release: its first definition, or the check that the one of an earlier
+/// release of this name and model is unchanged.
 fn binding(known: Option<&First>, new: &First, workspace: &Id, release: &str) -> Result<Write> {
     let item = new.to_item(workspace, release);
     Ok(match known {
@@ -105,7 +105,7 @@ impl Catalog {
         item.as_ref().map(First::from_item).transpose()
     }
 
-    /// The first definition that a release of the catalog has by its model as that is now.
+    /// Returns the first definition of a release in the catalog, by the present definition of its model.
     async fn first_by_model(&self, release: &Release) -> Result<Option<First>> {
         Ok(self.model_of(release).await?.as_ref().map(First::of))
     }
@@ -119,7 +119,7 @@ impl Catalog {
         })
     }
 
-    /// What binds the name of a new release to its model, as that is at this moment.
+    /// Makes the writes that bind the name of a new release to its model.
     ///
     /// # Errors
     /// `Conflict`, when the name belongs to another model; `NotFound`, when the model is gone, or has another name than the release gives it.
@@ -144,8 +144,7 @@ impl Catalog {
         Ok(writes.into_iter().chain(is_there).collect())
     }
 
-    /// What sets the name of a release free that is deleted, unless it was used: then the name stays with
-    /// its model.
+    /// Makes the write that frees the name of a deleted release, unless it was used.
     pub(super) async fn unbind(&self, known: &AnyEntity) -> Result<Option<Write>> {
         let AnyEntity::Release(release) = known else { return Ok(None) };
         let (workspace, name) = (&release.workspace, &release.entity.name);
@@ -157,13 +156,13 @@ impl Catalog {
         })
     }
 
-    /// Whether events may name a release.
+    /// Returns whether events may name a release.
     pub(super) async fn is_used(&self, release: &Release) -> Result<bool> {
         let first = self.first_of(&release.workspace, &release.entity.name).await?;
         Ok(first.is_some_and(|first| first.is_used))
     }
 
-    /// Notes that events are going to name a release. From now on its name belongs to its model.
+    /// Marks a release as used, before events name it: from now on its name belongs to its model.
     ///
     /// # Errors
     /// `Conflict`, when the name belongs to another model; those of the table.
@@ -193,10 +192,10 @@ impl Catalog {
         }
     }
 
-    /// The definitions of a workspace.
+    /// Reads the definitions of a workspace.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn definitions(&self, workspace: &Id) -> Result<Definitions> {
         Definitions::load(&*self.table, workspace).await
     }

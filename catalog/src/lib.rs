@@ -1,6 +1,7 @@
 //! The catalog: categories, workspaces, models, configurations and releases; users, groups and systems.
 //!
-//! An entity is created in one transaction with the guard of its name and its parent's count, so names are unique, counts exact, and a repeat of a creation finds what is there.
+//! An entity is created in one transaction with its unique-name item and its parent's count, so names are unique and
+//! counts exact; a repeated creation finds the entity.
 //!
 //! ```
 //! use almanac_catalog::Catalog;
@@ -22,7 +23,7 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! [`http`] answers the same over HTTP. Nothing here knows ingest, projector or query.
+//! [`http`] serves it over HTTP. The crate does not depend on ingest, projector or query.
 
 mod action;
 pub mod activity;
@@ -174,22 +175,22 @@ impl Catalog {
         Self { table, cache_wait: Duration::from_secs(closing::CLOSING_SECONDS) }
     }
 
-    /// The same, but a deletion waits for this long until no writer takes a workspace for what it was any
-    /// more: less than [`CACHED_SECONDS`] is right only where nothing is appended.
+    /// Returns a catalog whose deletions of workspaces wait this long for caches to expire. Less than
+    /// [`CACHED_SECONDS`] is safe only if nothing is appended.
     #[must_use]
     pub fn waiting(self, cache_wait: Duration) -> Self {
         Self { cache_wait, ..self }
     }
 
-    /// The entity, if it exists.
+    /// Reads an entity, if it exists.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn find(&self, at: &EntityId) -> Result<Option<AnyEntity>> {
         self.table.get(&at.key()).await?.as_ref().map(AnyEntity::from_item).transpose()
     }
 
-    /// The entity.
+    /// Reads an entity.
     ///
     /// # Errors
     /// `NotFound`, when it does not exist.
@@ -198,7 +199,7 @@ impl Catalog {
         self.find(at).await?.ok_or_else(missing)
     }
 
-    /// The category called `name`, created when it is new.
+    /// Returns the category called `name`; creates it if it is new.
     ///
     /// # Errors
     /// `Invalid`, when the name cannot be one.
@@ -209,7 +210,7 @@ impl Catalog {
         }
     }
 
-    /// The workspace at `category/name`, created when it is new, as is its category.
+    /// Returns the workspace at `category/name`; creates it and its category if they are new.
     ///
     /// # Errors
     /// `Invalid`, when the path is not of that form.
@@ -224,7 +225,7 @@ impl Catalog {
         }
     }
 
-    /// The model called `name` of a workspace, created when it is new.
+    /// Returns the model called `name` of a workspace; creates it if it is new.
     ///
     /// # Errors
     /// `Conflict`, when there is one with another task; `NotFound`, when the workspace is gone.
@@ -238,10 +239,10 @@ impl Catalog {
         self.ensure_defined_model(workspace, name, &Definition::of(task.clone()), now).await
     }
 
-    /// The same, judged as a definition says.
+    /// Returns the model called `name` with this definition; creates it if it is new.
     ///
     /// # Errors
-    /// `Conflict`, when there is one that is judged otherwise; `NotFound`, when the workspace is gone.
+    /// `Conflict` if there is one with another definition; `NotFound` if the workspace is gone.
     pub async fn ensure_defined_model(
         &self,
         workspace: &Id,
@@ -268,7 +269,7 @@ impl Catalog {
         }
     }
 
-    /// The configuration called `name` of a workspace, created when it is new.
+    /// Returns the configuration called `name` of a workspace; creates it if it is new.
     ///
     /// # Errors
     /// `NotFound`, when the workspace is gone.
@@ -286,7 +287,7 @@ impl Catalog {
         }
     }
 
-    /// The workspace of an id or of a path `category/name`.
+    /// Reads the workspace of an id or of a path `category/name`.
     ///
     /// # Errors
     /// `NotFound`, when there is none.
@@ -299,10 +300,10 @@ impl Catalog {
         }
     }
 
-    /// All workspaces, by the age of their category and then by their own.
+    /// Reads all workspaces, by the age of their category and then by their own.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn workspaces(&self) -> Result<Vec<Workspace>> {
         let mut categories = self.every(EntityKind::Category, None).await?;
         categories.sort_by(|a, b| a.entity().by_age(b.entity()));
@@ -329,17 +330,17 @@ impl Catalog {
         Ok(found)
     }
 
-    /// A workspace with its models, configurations, releases, grants and counters, by one query.
+    /// Reads a workspace with its models, configurations, releases, grants and counters, by one query.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn page(&self, workspace: &Id) -> Result<WorkspacePage> {
         let query = Query::index(Index::Table, key::workspace_page(workspace));
         WorkspacePage::from_items(&query_all(&*self.table, query).await?)
     }
 
-    /// A user with groups, grants, counters, follows, what was answered in the week up to `now` and what happened lately, by one
-    /// query.
+    /// Reads a user with groups, grants, counters, follows, answers in the week up to `now` and the latest activity, by
+    /// one query.
     ///
     /// # Errors
     /// `NotFound`, when there is no such user.
@@ -348,12 +349,12 @@ impl Catalog {
         UserPage::from_items(&query_all(&*self.table, query).await?, now)
     }
 
-    /// The entity of the same name, or else the new one.
+    /// Returns the entity of the same name, or creates the new one.
     async fn ensure(&self, parent: Option<&EntityId>, new: NewEntity, now: Timestamp) -> Result<AnyEntity> {
         self.find_or_create(parent, new, now).await.map(|(any, _)| any)
     }
 
-    /// The same, and whether it is the new one.
+    /// Does so, and returns whether it was created.
     async fn find_or_create(
         &self,
         parent: Option<&EntityId>,
@@ -367,7 +368,7 @@ impl Catalog {
         }
         match self.create(new, now).await {
             Ok(created) => Ok((created, true)),
-            // Another process created it in this moment.
+            // Another process created it at the same time.
             Err(error) if error.is_conflict() => {
                 let known = self.named(parent, kind, &name).await?;
                 known.map(|known| (known, false)).ok_or(error)

@@ -29,41 +29,41 @@ pub const MAX_NOTES_BYTES: usize = 4096;
 /// The most metrics that a release brings along.
 pub const MAX_METRICS: usize = 64;
 
-/// One version of a model with its configuration, put to an environment. Its name and what it is made of
-/// never change; what people note in its `attributes`, approvals and baselines may.
+/// One version of a model with its configuration, for an environment. Its name and contents never change; its
+/// `attributes`, approvals and baselines may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// Id, name, age.
     #[serde(flatten)]
     pub entity: Entity,
-    /// The workspace that it is in.
+    /// The workspace it belongs to.
     #[serde(skip_serializing)]
     pub workspace: Id,
-    /// The model, by the name that it had.
+    /// The model, by its name at that time.
     pub model: String,
-    /// The model, which the index of releases names.
+    /// The id of the model, by which the index finds releases.
     #[serde(skip_serializing)]
     pub model_id: Id,
-    /// The configuration, by the name that it had.
+    /// The configuration, by its name at that time.
     pub configuration: Option<String>,
     /// The configuration.
     pub configuration_id: Option<Id>,
-    /// The environment that it was made for.
+    /// The environment it was built for.
     pub environment: Option<String>,
-    /// Where it comes from.
+    /// Its origin.
     #[serde(flatten)]
     pub details: Box<ReleaseDetails>,
     /// Principal that created it, as in the audit log.
     pub created_by: String,
-    /// Who approves that it is live, and where; the latest last.
+    /// Approvals to make it live, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
-    /// Days that it is measured from, by name.
+    /// Baselines: days from which drift is measured, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub baselines: Baselines,
 }
 
-/// Where a release comes from: what is known of it once and for all.
+/// Origin of a release, which never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseDetails {
     /// The commit of the code.
@@ -78,15 +78,15 @@ pub struct ReleaseDetails {
     /// The snapshot that it was tuned on.
     #[serde(flatten)]
     pub tuned_on: Option<TunedOn>,
-    /// What it measured at training time, by name.
+    /// Metrics at training time, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Number>,
-    /// The secrets that it needs, by name, each with its version; never what they are.
+    /// Secrets that it needs, by name, with versions but without values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: Secrets,
     /// Remarks.
     pub notes: Option<String>,
-    /// Who made it.
+    /// Author.
     pub author: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub struct TunedOn {
 }
 
 impl ReleaseDetails {
-    /// Refuses what cannot be stored.
+    /// Refuses an origin that cannot be stored.
     ///
     /// # Errors
     /// `Invalid`, naming the field.
@@ -139,20 +139,20 @@ pub struct ReleaseSpec {
     pub model: String,
     /// The configuration, by name; created when it is new.
     pub configuration: Option<String>,
-    /// The environment that it is made for.
+    /// The environment it is built for.
     pub environment: Option<String>,
 }
 
-/// What a release is created from: what it is made of, where it comes from, and what people note of it.
+/// Contents, origin and attributes of a new release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DetailedSpec {
-    /// What it is made of.
+    /// Contents.
     pub spec: ReleaseSpec,
-    /// Where it comes from.
+    /// Origin.
     pub details: ReleaseDetails,
     /// The snapshot that it was tuned on, by name.
     pub snapshot: Option<String>,
-    /// What people note of it.
+    /// Attributes set by users.
     pub attributes: Attributes,
 }
 
@@ -163,7 +163,7 @@ impl From<ReleaseSpec> for DetailedSpec {
 }
 
 impl ReleaseSpec {
-    /// A release never changes: `known` must be made of what this says.
+    /// Refuses contents that differ from those of `known`: a release never changes.
     pub(super) fn check_same(&self, known: &Release) -> Result<()> {
         if known.model == self.model
             && known.configuration == self.configuration
@@ -174,7 +174,7 @@ impl ReleaseSpec {
         Err(self.differs())
     }
 
-    /// The release of this name is made of something else.
+    /// Makes the error that the release of this name has other contents.
     pub(super) fn differs(&self) -> Error {
         Error::conflict(format!(
             "the release `{}` exists with another model, configuration or environment; \
@@ -185,12 +185,12 @@ impl ReleaseSpec {
 }
 
 impl Catalog {
-    /// The release that `new` describes, created when there is none of its name; and whether it was created. It stands in
-    /// the catalog alone: `ingest::Ingest::create_release` also appends the event that registers it.
+    /// Creates the release `new` if there is none of its name; returns it, and whether it was created. It is written to
+    /// the catalog only: `ingest::Ingest::create_release` also appends the event that registers it.
     ///
     /// # Errors
-    /// `Conflict`, when there is one of that name made of something else; `NotFound`, when its model
-    /// is unknown; `Invalid`, when a part of it cannot be stored.
+    /// `Conflict` if a release of that name has other contents; `NotFound` if its model is unknown; `Invalid` if a part
+    /// of it cannot be stored.
     pub async fn create_release(
         &self,
         workspace: &Id,
@@ -213,7 +213,7 @@ impl Catalog {
         let new = NewEntity { name: spec.name.clone(), attributes, what };
         let (found, is_new) = self.find_or_create(Some(&parent), new, now).await?;
         let AnyEntity::Release(mut release) = found else { return Err(unexpected(&found)) };
-        // It has the names of when it was made; what counts is what has them now.
+        // It stores names as of its creation; the ids decide.
         if release.model_id != model {
             return Err(spec.differs());
         }
@@ -227,7 +227,7 @@ impl Catalog {
         Ok((release, is_new))
     }
 
-    /// The same, with the snapshot that it names among its details.
+    /// Returns `new` with its snapshot added to the origin.
     ///
     /// # Errors
     /// `NotFound`, when there is no such snapshot.
@@ -240,7 +240,7 @@ impl Catalog {
         Ok(new)
     }
 
-    /// The release that `spec` describes, created when it is new: [`Catalog::create_release`] without details.
+    /// Creates the release `spec` if it is new: [`Catalog::create_release`] without origin.
     ///
     /// # Errors
     /// As [`Catalog::create_release`].

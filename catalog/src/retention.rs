@@ -1,15 +1,13 @@
-//! How long a workspace keeps its events: the raw segments of predictions, outcomes and metrics.
-//! Release events, rollups, counters and evaluations stay for good.
+//! Retention: the number of days for which a workspace keeps its segments of predictions, outcomes and metrics. Release
+//! events, rollups, counters and evaluations stay for good.
 //!
-//! The events of a day expire some days after the day has ended. From that instant on no process reads
-//! them or appends to them, by the setting as it is then and by its own clock; once a wrong clock is put
-//! right, they are there again. The projector deletes them later ([`EXPIRY_GRACE_SECONDS`]), by the
-//! time that the table has counted ([`log::counted`]), and marks the day first ([`log::expired`]). Until it is
-//! marked, a pin or a longer retention brings the day back; after that it is gone for good.
+//! The events of a day expire some days after its end. From then on no process reads them or appends to them, by the
+//! present setting and its own clock; if a wrong clock is corrected, they are back. The projector deletes them later
+//! ([`EXPIRY_GRACE_SECONDS`]), by the time that the table has counted ([`log::counted`]), after marking the day
+//! ([`log::expired`]). Before the mark, a pin or a longer retention brings the day back.
 //!
-//! There is no TTL on segments: it would be fixed at the append, so that no later pin could save a
-//! day; it could take a segment before it is folded; and it takes segments in any order, so that
-//! numbers of a log that were in use would look free.
+//! Segments have no TTL: set at the append, it would allow no later pin; it could delete a segment before it is folded;
+//! and it deletes in any order, so that used numbers of a log would look free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +31,8 @@ pub const MAX_PINNED_DAYS: usize = 4_000;
 /// The most pinned releases of a workspace.
 pub const MAX_PINNED_RELEASES: usize = 100;
 
-/// How long after a day has expired, and after the setting was changed, nothing is deleted, in
-/// seconds of the table's counted time: time to take a mistake back, and for appends that had begun.
+/// Time between the expiry of a day, or a change of the setting, and the earliest deletion, in seconds of the table's
+/// counted time: enough to undo a mistake, and to finish appends.
 pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -42,25 +40,25 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Version of the item. Version 1, of tables of layout 1, has no pins of snapshots.
 const ITEM_VERSION: i64 = 2;
 
-/// How long a workspace keeps its events.
+/// Retention of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// For how many days after their own; for good when `None`.
+    /// Number of days after their own; `None` to keep all.
     pub days: Option<u32>,
-    /// Days that stay whatever their age.
+    /// Days kept at any age.
     pub pinned_days: BTreeSet<Day>,
-    /// Releases whose days stay: all days on which events name them.
+    /// Releases whose days are kept: all days with events that name them.
     pub pinned_releases: BTreeSet<String>,
-    /// Snapshots, by their ids, with the days that stay as long as the snapshot is there.
+    /// Days kept for snapshots, by snapshot id.
     #[serde(default)]
     pub pinned_snapshots: BTreeMap<Id, Window>,
-    /// When it was last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
     /// Grows by one with each change; 0 when it was never set.
     pub ver: i64,
 }
 
-/// What can be pinned.
+/// Subject of a pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pin {
     /// The events of a day.
@@ -69,7 +67,7 @@ pub enum Pin {
     Release(String),
 }
 
-/// What an append must know of the retention.
+/// Retention and expiry, as an append needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// The setting.
@@ -79,14 +77,14 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Whether a day is kept at `now` by its age alone; of others [`Catalog::kept`] tells.
+    /// Returns whether a day is kept at `now` by its age alone; for others ask [`Catalog::kept`].
     pub fn is_young(&self, day: Day, now: Timestamp) -> bool {
         let is_young = self.retention.first_day(now).is_none_or(|first| day >= first);
         is_young && self.latest_gone.is_none_or(|gone| day > gone)
     }
 }
 
-/// Which days of a window still have their events.
+/// Days of a window that still have their events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     first: Option<Day>,
@@ -96,7 +94,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Whether the events of a day may be read and appended to.
+    /// Returns whether the events of a day may be read and appended to.
     pub fn keeps(&self, day: Day) -> bool {
         let is_young = self.first.is_none_or(|first| day >= first);
         let is_pinned = || self.pinned.contains(&day) || self.windows.iter().any(|days| days.contains(day));
@@ -105,30 +103,30 @@ impl Kept {
 }
 
 impl Retention {
-    /// The first day that is kept at `now` by its age; every day when `None`.
+    /// Returns the first day kept at `now` by its age; `None` if every day is.
     pub fn first_day(&self, now: Timestamp) -> Option<Day> {
         self.days.map(|days| now.plus_seconds(-i64::from(days) * DAY_SECONDS).day())
     }
 
-    /// When the events of a day expire, unless they are pinned: so many days after the day's end.
+    /// Returns the time at which the events of a day expire, unless they are pinned.
     pub fn expires_at(&self, day: Day) -> Option<Timestamp> {
         self.days.map(|days| day.start().plus_seconds((1 + i64::from(days)) * DAY_SECONDS))
     }
 
-    /// The condition that it is still as it was read.
+    /// Condition that the setting is as it was read.
     pub fn unchanged(&self) -> Condition {
         Condition::unchanged(self.ver)
     }
 
-    /// The same, to be changed at `now`.
+    /// Returns the setting, changed at `now`.
     pub(super) fn changed(self, now: Timestamp) -> Self {
         Self { ver: self.ver + 1, changed_at: now, ..self }
     }
 
-    /// Its item in a table of a layout.
+    /// Encodes it as an item of a table of a layout.
     ///
     /// # Errors
-    /// `Invalid`, when snapshots pin days, and an older Almanac would not know of it.
+    /// `Invalid` if snapshots pin days and an older Almanac would not know it.
     pub(super) fn to_item(&self, workspace: &Id, layout: u32) -> Result<Item> {
         let version = i64::from(layout).min(ITEM_VERSION);
         if version < ITEM_VERSION && !self.pinned_snapshots.is_empty() {
@@ -165,10 +163,10 @@ impl Retention {
 }
 
 impl Catalog {
-    /// How long a workspace keeps its events.
+    /// Reads the retention of a workspace.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn retention(&self, workspace: &Id) -> Result<Retention> {
         match self.table.get(&key::retention(workspace)).await? {
             Some(item) => Retention::from_item(&item),
@@ -176,8 +174,8 @@ impl Catalog {
         }
     }
 
-    /// Sets for how many days after their own a workspace keeps its events; for good when `None`. It
-    /// counts at once for reads and appends, of all events whenever they were appended.
+    /// Sets the number of days for which a workspace keeps events; `None` to keep all. It takes effect at once for
+    /// reads and appends, also of earlier events.
     ///
     /// # Errors
     /// `Invalid`, when `days` is not 1 to [`MAX_RETENTION_DAYS`]; those of the table.
@@ -194,7 +192,7 @@ impl Catalog {
         self.change_retention(workspace, now, None, |known| Ok(Retention { days, ..known })).await
     }
 
-    /// Pins a day or a release, so that its events stay, or takes the pin away.
+    /// Pins or unpins a day or a release.
     ///
     /// # Errors
     /// `Conflict`, when the events of the day are gone; `NotFound`, when there is no such release;
@@ -215,7 +213,7 @@ impl Catalog {
         self.change_retention(workspace, now, day, |known| known.with(pin, is_pinned)).await
     }
 
-    /// Changes the setting, if the events of `day` are there.
+    /// Changes the setting, if the events of `day` are still there.
     async fn change_retention(
         &self,
         workspace: &Id,
@@ -248,8 +246,8 @@ impl Catalog {
         }
     }
 
-    /// The step from layout 1 to 2: whether the retention is stored as in layout 1. With `renews` it is written again, as
-    /// layout 2 has it.
+    /// Migrates from layout 1 to 2: returns whether the retention is stored in the form of layout 1, and with `renews`
+    /// rewrites it.
     ///
     /// # Errors
     /// `Corrupt`; those of the table.
@@ -267,10 +265,10 @@ impl Catalog {
         .await
     }
 
-    /// What an append must know of the retention: two small reads, or one where it was never set.
+    /// Reads retention and expiry for an append: two small reads, or one if no retention was ever set.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn keeping(&self, workspace: &Id) -> Result<Keeping> {
         let retention = self.retention(workspace).await?;
         let latest_gone = match retention.ver {
@@ -280,17 +278,16 @@ impl Catalog {
         Ok(Keeping { retention, latest_gone })
     }
 
-    /// Which days of a window have their events at `now`. It reads the setting; where it was ever
-    /// set, the days of the window that are gone; and where days have expired, the counters of the
-    /// pinned releases.
+    /// Returns the days of a window that have their events at `now`. It reads the setting; if one was ever set, the
+    /// deleted days of the window; and if days have expired, the counters of the pinned releases.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn kept(&self, workspace: &Id, window: Window, now: Timestamp) -> Result<Kept> {
         self.kept_by(workspace, &self.retention(workspace).await?, window, now).await
     }
 
-    /// The same, by a setting that was read before.
+    /// The same as [`Self::kept`], by a setting read before.
     pub(super) async fn kept_by(
         &self,
         workspace: &Id,

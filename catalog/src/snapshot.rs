@@ -1,8 +1,8 @@
-//! Snapshots: the events of a window, kept as they were known when the snapshot was made.
+//! Snapshots: repeatable queries of events.
 //!
-//! A snapshot holds no events. It names them: what was asked for, and the read version that it was read from. The days that the read version
-//! reads are pinned in the transaction that creates the snapshot, and unpinned in the one that deletes it. So as long as
-//! the snapshot is there, the same rows are read by it, and their digest tells whether they are.
+//! A snapshot holds no events, but the request and the read version of its rows. The transaction that creates it pins
+//! the days of the read version; the one that deletes it unpins them. So the same rows can be read as long as the
+//! snapshot exists, and their digest proves it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,18 +26,18 @@ pub const MAX_SNAPSHOTS: usize = 200;
 /// The most bytes in the read version of a snapshot.
 pub const MAX_SNAPSHOT_READ_VERSION_BYTES: usize = 32 * 1024;
 
-/// The most bytes in what a snapshot was asked for, with the names of its columns.
+/// Maximum bytes of the parameters of a snapshot, with the names of its columns.
 pub const MAX_SNAPSHOT_WORDS_BYTES: usize = 14 * 1024;
 
-/// Datasets whose rows a read version gives again. The first is the default of a snapshot.
+/// Datasets that a read version makes repeatable. The first is the default of a snapshot.
 pub const SNAPSHOTS_OF: [&str; 5] = ["predictions", "outcomes", "metrics", "releases", "joined"];
 
-/// The words by which the rows of a snapshot are asked for, beside what they are of: those of a query.
+/// Parameters of a snapshot, besides its dataset: those of a query.
 pub const SNAPSHOT_WORDS: [&str; 9] =
     ["from", "to", "release", "where", "tag", "key", "limit", "sample", "order"];
 
-/// How many of the first days of a snapshot must not be marked as expired in the transaction that creates it. Days expire in
-/// their order, and one that is kept expires an hour before it is marked at the earliest.
+/// Number of the first days of a snapshot for which the transaction that creates it requires that they are not marked
+/// as expired. Days expire in order, and a kept day is marked at the earliest an hour after it expires.
 const CHECKED_DAYS: usize = 10;
 
 /// A snapshot of the events of a workspace.
@@ -46,39 +46,39 @@ pub struct Snapshot {
     /// Id, name, age.
     #[serde(flatten)]
     pub entity: Entity,
-    /// The workspace that it is in.
+    /// The workspace it belongs to.
     #[serde(skip_serializing)]
     pub workspace: Id,
-    /// What it is of. It never changes.
+    /// Its request and its rows, which never change.
     #[serde(flatten)]
     pub content: SnapshotContent,
 }
 
-/// What a snapshot is of.
+/// Request and rows of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotContent {
-    /// What a row is, such as `predictions` or `joined`.
+    /// Dataset, such as `predictions` or `joined`.
     pub what: String,
-    /// By which of the [`SNAPSHOT_WORDS`] the rows are asked for.
+    /// Parameters, by name ([`SNAPSHOT_WORDS`]).
     pub words: BTreeMap<String, String>,
-    /// The UTC days that are read.
+    /// The UTC days of the window.
     pub window: Window,
     /// The columns, in their order.
     pub columns: Vec<String>,
-    /// As of when the rows are.
+    /// Time as of which the rows were known.
     pub as_of: Timestamp,
-    /// How many there are.
+    /// Number of rows.
     pub rows: u64,
-    /// The digest of the rows.
+    /// Digest of the rows.
     #[serde(rename = "sha256")]
     pub digest: String,
-    /// Read version of the rows, as [`ReadVersion::to_bytes`] writes it; empty where a list leaves it out.
+    /// Read version of the rows, encoded by [`ReadVersion::to_bytes`]; empty in lists.
     #[serde(skip)]
     pub read_version: Vec<u8>,
 }
 
 impl SnapshotContent {
-    /// Refuses what cannot be stored.
+    /// Refuses a snapshot that is too large to be stored.
     ///
     /// # Errors
     /// `Invalid`, saying what is too large.
@@ -99,7 +99,7 @@ impl SnapshotContent {
         Ok(())
     }
 
-    /// What the rows are read from.
+    /// Returns the read version.
     ///
     /// # Errors
     /// `Corrupt`, when it is no read version.
@@ -108,7 +108,7 @@ impl SnapshotContent {
             .map_err(|why| Error::corrupt(format!("a snapshot has no read version: {why}")))
     }
 
-    /// The days whose events are read, and may expire.
+    /// Returns the days whose events are read, and may expire.
     fn days(&self) -> Result<BTreeSet<Day>> {
         let read_version = self.read_version()?;
         Ok(read_version.heads.keys().filter(|log| log.kind != Kind::Releases).map(|log| log.day).collect())
@@ -116,7 +116,7 @@ impl SnapshotContent {
 }
 
 impl Catalog {
-    /// The snapshot called `name` of a workspace.
+    /// Reads the snapshot called `name` of a workspace.
     ///
     /// # Errors
     /// `NotFound`, when there is none.
@@ -128,7 +128,7 @@ impl Catalog {
         }
     }
 
-    /// What pins the days of a new snapshot, as the retention is at this moment.
+    /// Makes the writes that pin the days of a new snapshot, conditional on the present retention.
     ///
     /// # Errors
     /// `Conflict`, when the events of such a day have expired meanwhile; `Invalid`, when there are too many snapshots.
@@ -152,13 +152,13 @@ impl Catalog {
         }
         let layout = layout::load(&*self.table).await?.number;
         let mut writes = vec![Write::Put(wanted.to_item(workspace, layout)?, unchanged)];
-        // What was marked before the retention was read is not kept.
+        // Days marked before the retention was read are not kept by it.
         let first = days.into_iter().take(CHECKED_DAYS);
         writes.extend(first.map(|day| Write::Check(key::expired(workspace, day), Condition::Absent)));
         Ok(writes)
     }
 
-    /// What unpins the days of a snapshot that is deleted.
+    /// Makes the write that unpins the days of a deleted snapshot.
     pub(super) async fn unpin_of(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Write>> {
         let AnyEntity::Snapshot(Snapshot { entity, workspace, .. }) = any else { return Ok(None) };
         let known = self.retention(workspace).await?;

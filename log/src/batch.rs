@@ -14,8 +14,8 @@ use crate::{
 /// Number of bytes of a [`BatchId`].
 const ID_BYTES: usize = 16;
 
-/// Name of a batch inside of the logs of one workspace: 128 bits that its writer derived from the idempotency key. Two batches of
-/// one log never share one.
+/// Name of a batch within the logs of one workspace: 128 bits that its writer derives from the idempotency key or the
+/// events. No two batches of one log share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub [u8; ID_BYTES]);
 
@@ -83,7 +83,7 @@ pub(crate) fn decode_indexes(bytes: &[u8], parts: &[BatchPart]) -> Checked<Vec<V
     if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(sets) }
 }
 
-/// Encodes the segment of each log that stands before any of a batch as an attribute.
+/// Encodes as an attribute, for each log, a segment before any of the batch.
 pub fn after_to_item(after: &BTreeMap<LogId, u64>) -> BTreeMap<String, Value> {
     after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64))).collect()
 }

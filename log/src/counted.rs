@@ -1,9 +1,9 @@
-//! Time that the table has counted, by which, and by no clock alone, events are deleted for good.
+//! Time counted by the table. Events are deleted for good by it, not by any single clock.
 //!
-//! Workers count minutes by their monotonic clocks ([`CountedTime::after`]): one that saw the item stand still for a minute adds
-//! that minute. The date moves with them towards the time of the clocks, by at most two minutes for each counted one, and never
-//! beyond the least of the clocks. So a clock that is ahead by weeks moves it by one day in twelve hours, and not at all while a
-//! worker with another clock is there; and with any clocks, the counted time has passed.
+//! Workers count minutes by their monotonic clocks ([`CountedTime::after`]): a worker that saw the item unchanged for a
+//! minute adds that minute. The date moves towards the time of the clocks, by at most two minutes for each counted one,
+//! and never beyond the slowest clock. So a clock that is ahead by weeks moves it by one day in twelve hours, and not
+//! at all while a worker with a right clock runs; and with any clocks, the counted time has really passed.
 
 use event::{Result, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,13 @@
-//! An evaluation as it stands in the table: a head, and parts of it when there are many releases.
+//! Evaluations as items: a head, and parts if there are many releases.
 //!
-//! The head says what the evaluation covers. A small evaluation stands in it as a whole; of a larger one it
-//! names the *generation* of the parts, which are items of their own and written before it. The key of a
-//! part holds its generation: the `ver` that the head will have and a digest of all parts, so two writers
-//! cannot mix theirs. Parts of older generations are deleted after the head is written. So a reader that
-//! finds a part of its head missing was overtaken by a writer, and reads again ([`load`]).
+//! The head has the covered prefix. A small evaluation is in the head; of a larger one the head names the *generation*
+//! of its parts, which are items written before the head. The key of a part has its generation: the `ver` that the head
+//! will have and a digest of all parts, so parts of two writers do not mix. Parts of older generations are deleted
+//! after the head is written. So a reader that misses a part of its head was overtaken by a writer, and reads again
+//! ([`load`]).
 //!
-//! The slices stand in parts of their own, in another range of keys: who reads the evaluations of a window does not
-//! read them ([`load_plain`]).
+//! The slices are in parts of their own, in another range of keys, so readers of the evaluations of a window skip them
+//! ([`load_plain`]).
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ use crate::{
     projection::{Applied, Projected},
 };
 
-/// The form of a head that is the whole evaluation, and of a part.
+/// Form of a head with the whole evaluation, and of a part.
 const WHOLE: i64 = 1;
 
-/// The form of a head whose evaluation stands in parts.
+/// Form of a head whose evaluation is in parts.
 const IN_PARTS: i64 = 2;
 
 /// Number of parts written or deleted at once.
@@ -38,8 +38,8 @@ const AT_ONCE: usize = 16;
 /// Maximum reads of an evaluation that is rewritten while it is read.
 const MAX_READS: usize = 20;
 
-/// The most bytes of a state, on an engine whose items may have `item_bytes`: 340 KiB where they
-/// may have 400, which leaves room for what it covers.
+/// Maximum bytes of a state on an engine with items of up to `item_bytes`: 340 KiB of 400, which leaves room for the
+/// covered prefix.
 pub const fn state_bytes(item_bytes: usize) -> usize {
     item_bytes / 400 * 340
 }
@@ -68,14 +68,14 @@ impl At<'_> {
 /// The head of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Grows by one with each write; 0 when there is none.
+    /// Number of writes; 0 if there is no evaluation.
     pub ver: i64,
-    /// The prefix of the day's predictions and outcomes that it was made of.
+    /// The covered prefix of the day's predictions and outcomes.
     pub applied: Applied,
     /// Number of predictions and outcomes in that prefix, if it is known.
     pub rows: Option<u64>,
     place: States,
-    /// The generation of the parts with the slices, and how many these are.
+    /// Generation of the parts with the slices, and their number.
     slices: Option<(Generation, u32)>,
 }
 
@@ -86,40 +86,41 @@ enum States {
     Parts { generation: Generation, count: u32 },
 }
 
-/// Results of an evaluation, and the prefix that it was made of.
+/// Results of an evaluation, with the covered prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// See [`Head::applied`].
     pub applied: Applied,
     /// See [`Head::rows`].
     pub rows: Option<u64>,
-    /// The results, in as many texts as are needed for each to fit an item: at least one.
+    /// The results, as at least one text, each of which fits an item.
     pub states: Vec<String>,
-    /// The slices, in as many such texts: none, when there are no rows.
+    /// The slices, likewise; none if there are no rows.
     pub slices: Vec<String>,
 }
 
-/// Right to write an evaluation of a day whose events are gone.
+/// Rule for writing an evaluation of a day whose events are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfGone {
-    /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted while it was computed, it is refused.
+    /// Refused: it was computed from events. The write is conditional on the day not being marked as expired, so it
+    /// fails if events were deleted during the computation.
     Refused,
-    /// No, and the write demands as well that no events were written again without their keys since this epoch was read.
+    /// Refused, and also conditional on the erasure epoch: it fails if events were rewritten without their keys since.
     RefusedAfter(ErasureEpoch),
-    /// Yes: it is a copy of one that covers the day.
+    /// Allowed: it is a copy of an evaluation that covers the day.
     Allowed,
 }
 
 impl Head {
-    /// There is no evaluation yet.
+    /// Returns the head for no evaluation.
     pub fn none() -> Self {
         Self { ver: 0, applied: Applied::new(), rows: None, place: States::Here(String::new()), slices: None }
     }
 
-    /// Reads a head from its item.
+    /// Decodes an item.
     ///
     /// # Errors
-    /// `Corrupt`, when it is none, or of a form that is not known.
+    /// `Corrupt` if it is no head, or of an unknown form.
     pub fn from_item(item: &Item) -> Result<Self> {
         let place = match item.int("v")? {
             IN_PARTS => States::Parts { generation: item.field("generation")?, count: item.field("parts")? },
@@ -153,7 +154,7 @@ impl Head {
         }
     }
 
-    /// The texts of all of it as those of the releases, and those of the slices that stand apart.
+    /// Separates the texts of the releases from those of the slices, which have parts of their own.
     pub fn apart(&self, mut states: Vec<String>) -> (Vec<String>, Vec<String>) {
         let count = self.slices.map_or(0, |(_, count)| count as usize);
         let slices = states.split_off(states.len().saturating_sub(count));
@@ -175,16 +176,16 @@ impl Head {
 /// Result of reading a day's evaluation once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// There is none.
+    /// There is no evaluation.
     Nothing,
-    /// All of it, with or without the slices that stand apart.
+    /// The whole evaluation, with or without the separate slices.
     Whole(Head, Vec<String>),
-    /// The head of this `ver`, but not all of its parts.
+    /// The head with this `ver`, without some of its parts.
     Torn(i64),
 }
 
-/// Puts together what was read of a day: a head, parts of any generations, and whatever else there is. The slices are
-/// left out.
+/// Assembles an evaluation from the items of a day: a head, parts of any generations, and other items. It leaves the
+/// slices out.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -230,7 +231,7 @@ pub fn with_slices<'a>(found: Found, items: impl IntoIterator<Item = &'a Item>) 
     Ok(Found::Whole(head, states))
 }
 
-/// The texts of the parts of a generation; `None`, when one is missing.
+/// Returns the texts of the parts of a generation; `None` if one is missing.
 fn gathered(
     parts: &BTreeMap<(Generation, u32), &Item>,
     generation: Generation,
@@ -252,16 +253,15 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Head> {
     table.get(&at.key()).await?.as_ref().map_or(Ok(Head::none()), Head::from_item)
 }
 
-/// Reads an evaluation with the its slices: one query, another one for these, and more when the evaluation was
-/// rewritten meanwhile.
+/// Reads an evaluation with its slices: two queries, and more if it was rewritten meanwhile.
 ///
 /// # Errors
-/// `Corrupt`, when a part of it is missing for good; those of the table.
+/// `Corrupt` if a part is missing for good; errors of the table.
 pub async fn load(table: &dyn Table, at: At<'_>) -> Result<Option<(Head, Vec<String>)>> {
     read(table, at, true).await
 }
 
-/// Reads an evaluation without the slices that stand apart.
+/// Reads an evaluation without the slices.
 ///
 /// # Errors
 /// As [`load`].
@@ -295,12 +295,11 @@ async fn read(table: &dyn Table, at: At<'_>, has_slices: bool) -> Result<Option<
     Err(Error::unavailable(format!("the evaluation {} is written again and again; try again", at.key())))
 }
 
-/// Writes an evaluation in the place of `before`: parts first, then the head, then what is left of older
-/// generations is deleted.
+/// Writes an evaluation over `before`: parts first, then the head; then it deletes parts of older generations.
 ///
 /// # Errors
-/// `Conflict`, when somebody else wrote it since `before` was read, or the day was marked and that is
-/// [`OfGone::Refused`]; those of the table.
+/// `Conflict` if another writer wrote it since `before` was read, or if the day is marked and that is
+/// [`OfGone::Refused`]; errors of the table.
 pub async fn write(
     table: &dyn Table,
     at: At<'_>,
@@ -356,7 +355,8 @@ async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -
     Ok(())
 }
 
-/// Deletes the parts that no head names any more, and those whose writer came too late. Parts of a `ver` that is still to come stay: somebody is about to write the head that names them.
+/// Deletes parts that no head names any more, and parts of writers that came too late. Parts of a greater `ver` stay: a
+/// writer is about to write the head that names them.
 ///
 /// # Errors
 /// Errors of the table.

@@ -1,5 +1,5 @@
-//! Days of a workspace whose events are gone. Such a day is marked before its first segment is deleted, and stays marked for
-//! good: its remaining segments are not shown, no event is appended to it, and its missing segments are not taken for a hole.
+//! Expired days of a workspace. A day is marked before its first segment is deleted, and stays marked for good: its
+//! remaining segments are hidden, nothing is appended to it, and its missing segments are no gap.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::{key, projection::Applied};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// Maximum minutes by which another worker's note may be ahead of the time that a worker has read.
+/// Maximum minutes by which the note of another worker may be ahead of the time that this worker has read.
 const AHEAD_MINUTES: i64 = 60;
 
-/// Day whose events are gone.
+/// Expired day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expired {
     /// The day.
@@ -42,7 +42,7 @@ fn day_of(item: &Item) -> Result<Day> {
     key::parse_expired(&item.key).ok_or_else(|| item.corrupt("its key is not one of an expired day"))
 }
 
-/// Reads the mark of a day, when its events are gone.
+/// Reads the mark of a day, if it is expired.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -68,7 +68,7 @@ pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> R
     items.iter().map(Expired::from_item).collect()
 }
 
-/// Reads the days from `from` to `to` whose events are gone.
+/// Reads the expired days from `from` to `to`.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -77,7 +77,7 @@ pub async fn days(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Resu
     query_all(table, query).await?.iter().map(day_of).collect()
 }
 
-/// Reads the latest day whose events are gone.
+/// Reads the latest expired day.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -94,9 +94,9 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
     }
 }
 
-/// Returns the minute of the table's counted time in which the setting `ver` of a retention was noticed; records `minute` when
-/// none is recorded, or one that is far in the future: that is of another table, from which the workspace was moved. The later of
-/// two notes holds, so that nothing is deleted too early.
+/// Returns the minute of the table's counted time in which version `ver` of the retention was noticed; records `minute`
+/// if none is recorded, or one far in the future, which comes from another table (a moved workspace). The later of two
+/// notes holds, so nothing is deleted too early.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -114,7 +114,7 @@ pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -
     Ok(minute)
 }
 
-/// Deletes the note of a retention: in a moved workspace it is of the time of another table.
+/// Deletes the note of a retention: in a moved workspace it is in another table's time.
 ///
 /// # Errors
 /// Errors of the table.

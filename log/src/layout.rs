@@ -1,8 +1,9 @@
-//! The layout of a table: which forms its items may have.
+//! Layout of a table: the forms that its items may have.
 //!
-//! The layout is one number for the whole table. An Almanac that does not know it refuses the table at once, before it has answered
-//! anything, and not the first item that it cannot read. In a table of an older layout an Almanac writes what the one before it reads, so
-//! that one may take its place again; `almanac admin upgrade` raises the layout, and then writes again what is in an older form.
+//! The layout is one number for the whole table. An Almanac that does not know it refuses the table at once, before the
+//! first answer, not at the first unreadable item. In a table of an older layout an Almanac writes forms that the
+//! previous one reads, so that one may be started again; `almanac admin upgrade` raises the layout, and then rewrites
+//! items in older forms.
 
 use event::{Error, Result, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,8 @@ use table::{Change, Condition, Item, Policy, Table, Write, update};
 
 use crate::key;
 
-/// The highest layout that this Almanac knows, which a new table has. It grows by one when an item gets a form that an older
-/// Almanac would misread; the test `layout` of `tests/tidy` shows which forms belong to it. Layout 2 lets snapshots pin days
+/// The highest layout that this Almanac knows; new tables have it. It is incremented when an item gets a form that an
+/// older Almanac would misread; the test `layout` of `tests/tidy` lists these forms. Layout 2 lets snapshots pin days
 /// (`catalog/src/retention.rs`).
 pub const LAYOUT: u32 = 2;
 
@@ -24,21 +25,21 @@ pub struct Layout {
     /// Its number.
     #[serde(rename = "layout")]
     pub number: u32,
-    /// The version of the Almanac that raised it to that.
+    /// Version of the Almanac that raised the layout.
     pub by: String,
     /// Time at which it was raised.
     pub at: Timestamp,
 }
 
 impl Layout {
-    /// Layout of a table that this Almanac creates or raises.
+    /// Returns the layout that this Almanac creates or raises to.
     fn of_today(at: Timestamp) -> Self {
         Self { number: LAYOUT, by: env!("CARGO_PKG_VERSION").to_owned(), at }
     }
 
-    /// Reads it, and refuses one that is newer than this Almanac.
+    /// Decodes an item; refuses a layout newer than this Almanac.
     fn from_item(item: &Item) -> Result<Self> {
-        // Whatever form a newer Almanac gives this item, these stay readable.
+        // These fields stay readable in all later forms of this item.
         let number = u32::try_from(item.int("layout")?).map_err(|_| item.corrupt("`layout` is none"))?;
         let by = item.text("by")?;
         if number > LAYOUT {
@@ -56,16 +57,16 @@ impl Layout {
     }
 }
 
-/// Reads the layout of a table: one read. A table without one is new.
+/// Reads the layout of a table: one read. A table without a layout is new.
 ///
 /// # Errors
-/// `Conflict`, when it is of a newer Almanac; `Corrupt`; those of the table.
+/// `Conflict` if it is newer than this Almanac; `Corrupt`; errors of the table.
 pub async fn load(table: &dyn Table) -> Result<Layout> {
     Ok(held(table).await?.0)
 }
 
-/// Returns the layout of a table, and the check that belongs to a write in the form of that layout: so none is in the older form once the
-/// layout was raised.
+/// Returns the layout of a table, and the check for a write in the form of that layout, so that no older form is
+/// written after the layout was raised.
 ///
 /// # Errors
 /// As [`load`].
@@ -78,7 +79,7 @@ pub async fn held(table: &dyn Table) -> Result<(Layout, Write)> {
     Ok((layout, Write::Check(key::layout(), Condition::unchanged(ver))))
 }
 
-/// Has a new table say its layout.
+/// Writes the layout of a new table.
 ///
 /// # Errors
 /// As [`load`].

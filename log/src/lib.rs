@@ -1,12 +1,17 @@
 //! Almanac's logs in the table: every key, and the items under them.
 //!
-//! In reading order: every [`key`]; a [`segment_item`] with the [`batch`]es that it holds; [`scan`], which finds
-//! logs and reads one, [`known`], which looks again whether they have grown, the [`append_notifier`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`vintage`], and their rollups, which are [`rollup_vintage`]; of
-//! which days the events have [`expired`], by the minutes that the table has [`counted`]; which keys days
-//! do not have, by a [`key_filter`]; the [`segment_cache`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
-//! were decided to judge, and which are [`unmatched`]; many segments as one item, [`merged`]; the [`store`], which shows them and the partitions of lanes as services know them; how far days are [`compacted`]; the
-//! digest of the [`content`] of a batch; and the [`read_version`] that an answer was read at; and in which [`layout`]
-//! the table is.
+//! In reading order:
+//!
+//! - writing: every [`key`]; a [`segment_item`] with its [`batch`]es, and the digest of a batch's [`content`];
+//! - reading: [`scan`] finds logs and reads one, [`walk`] reads those of a day, a [`read_version`] makes a read
+//!   repeatable; [`known`] polls for growth, the [`append_notifier`] reports appends, the [`segment_cache`] keeps
+//!   segments within a process;
+//! - projections: a [`projection`] as an item, an [`evaluated`] day, the [`active`] version, the [`vintage`] and
+//!   [`rollup_vintage`] of a day at an age; a [`key_filter`] of a day's keys;
+//! - exceptions: [`skipped`] segments; [`unmatched`] outcomes and their matches; days that have [`expired`], by the
+//!   time that the table has [`counted`];
+//! - storage: [`merged`] segments, the days that are [`compacted`], the [`store`] that hides these and the partitions
+//!   of lanes, and the [`layout`] of the table.
 //!
 //! ```
 //! use almanac_log::{batch::{BatchId, BatchPart}, key::LogId, scan, segment_item::Segment};
@@ -39,7 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It knows no HTTP and folds nothing.
+//! The crate knows no HTTP and folds nothing.
 
 pub mod active;
 pub mod after;

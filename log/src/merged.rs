@@ -1,8 +1,8 @@
-//! Merged items: one item in the place of many small segments of a log.
+//! Merged items: one item in place of many small segments of a log.
 //!
-//! It stands under the key of the last segment that it holds and says in `from` which is the first. Of each segment it keeps all that the
-//! segment's own item says ([`split`] makes the same segments of it again), but once for all of them what they have in common: the
-//! names of columns, releases, authors. [`crate::store`] shows it to readers as the segments that it holds.
+//! Its key is that of its last segment; the attribute `from` is the number of its first. It keeps all attributes of
+//! each segment's own item ([`split`] restores them), and once what they share: the names of columns, releases,
+//! authors. [`crate::store`] shows it to readers as its segments.
 
 use std::time::Duration;
 
@@ -20,28 +20,28 @@ mod facts;
 
 use facts::Facts;
 
-/// The attribute that says which segment is the first that is held; no segment's own item has it.
+/// Attribute with the number of the first segment; items of single segments lack it.
 pub const FROM: &str = "from";
 
-/// The attribute with what is known of the segments,
+/// Attribute with the attributes of the segments.
 pub(crate) const PARTS: &str = "parts";
 
-/// and that with their events, one after the other.
+/// Attribute with the events of the segments, one after the other.
 pub(crate) const EVENTS: &str = "events";
 
-/// The most segments that are held by one item: so many are made at once where one of them is wanted.
+/// Maximum segments of one item; a read of one of them decodes all.
 pub const MAX_MERGED_SEGMENTS: usize = 1_000;
 
-/// Time for which a writer may put a segment behind the head that it has seen, by its monotonic clock. Then it looks again.
+/// Time for which a writer may put segments after a head that it has read, by its monotonic clock. Then it reads the
+/// head again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Time for which a segment must have been seen not to be the head of its log before it may be deleted because a merged
-/// item holds it, by the monotonic clock of the process that deletes it. It is longer than a writer may go by what it saw,
-/// plus the time that a put may take: so no writer that took its number for free is still at it, and none takes it for free
-/// again.
+/// Time for which a segment must be known not to be the head of its log before it may be deleted in favour of a merged
+/// item, by the monotonic clock of the deleting process. It is longer than [`LOOK_AGAIN`] plus the maximum time of a
+/// put, so no writer that took the number for free is still writing, and none will.
 pub const QUIET: Duration = Duration::from_secs(120);
 
-/// Log and range of the segments that an item holds, from the first to the last. `None`, when it is not a merged item.
+/// Returns the log and the numbers of the first and last segment of a merged item; `None` for other items.
 pub fn span(item: &Item) -> Option<(LogId, u64, u64)> {
     let from = item.attributes.contains_key(FROM).then(|| item.int(FROM).ok())??;
     let (log, last) = key::parse_segment(&item.key)?;
@@ -49,8 +49,8 @@ pub fn span(item: &Item) -> Option<(LogId, u64, u64)> {
     Some((log, from, last))
 }
 
-/// One item that holds segments which follow each other in a log. `None`, when there is none of which exactly these segments are made
-/// again: so nothing is lost by it, whatever wrote them.
+/// Merges consecutive segments into one item. `None` if splitting it would not restore exactly these segments, so a
+/// merge loses nothing.
 pub fn merge(segments: &[Segment]) -> Option<Item> {
     let (first, last) = (segments.first()?, segments.last()?);
     let rows: usize = segments.iter().map(|segment| segment.rows).sum();
@@ -68,7 +68,7 @@ pub fn merge(segments: &[Segment]) -> Option<Item> {
         .with("n", rows as i64)
         .with(PARTS, parts)
         .with(EVENTS, segment::encode(&all).ok()?);
-    // As the first segment's own item does.
+    // As in the first segment's own item.
     let item = match first.lanes {
         Some(lanes) => item.with(LANES, i64::from(lanes)),
         None => item,
@@ -82,7 +82,7 @@ pub fn merge(segments: &[Segment]) -> Option<Item> {
     (is_whole && segments.iter().zip(&columns).zip(&again).all(is_same)).then_some(item)
 }
 
-/// All events of a segment; `None`, when some of it cannot be read by this Almanac.
+/// Returns all events of a segment; `None` if this Almanac cannot read some of them.
 fn events_of(segment: &Segment) -> Option<Columns> {
     let header = segment::header(&segment.data).ok()?;
     let is_known = |kind| !matches!(kind, ColumnKind::Unknown(_));
@@ -90,10 +90,10 @@ fn events_of(segment: &Segment) -> Option<Columns> {
     segment.unpack(|_| true).ok()
 }
 
-/// The segments that a merged item holds.
+/// Splits a merged item into its segments.
 ///
 /// # Errors
-/// `Corrupt`, when it holds none, or cannot be read.
+/// `Corrupt` if it has none, or cannot be read.
 pub fn split(item: &Item) -> Result<Vec<Segment>> {
     segments(item, true)
 }
@@ -171,30 +171,30 @@ fn slice(column: &Column, first: usize, rows: usize) -> Column {
     Column { name: column.name.clone(), values, valid: valid.filter(|valid| valid.contains(&false)) }
 }
 
-/// Name in a log of a batch of these events that has no key.
+/// Returns the name in a log of a batch of these events without an idempotency key.
 pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::batch::BatchId> {
     let is_dated = log.kind != Kind::Unmatched;
     let days = vec![log.day.number(); columns.rows];
     is_dated.then(|| crate::content::batch(&crate::content::digest(log.kind, columns, &days)))
 }
 
-/// An item of a log that is written again without some keys.
+/// Item of a log that is rewritten without erased keys.
 #[derive(Debug)]
 pub struct Erased {
-    /// The write, which demands that nobody else has written the item since it was read.
+    /// The write, conditional on the item as it was read.
     pub write: Write,
     /// Number of bytes of the item.
     pub bytes: usize,
-    /// Number of events that had one of the keys, in segments behind the named one.
+    /// Number of events that had one of the keys, in segments after `counted`.
     pub rows: u64,
 }
 
-/// Returns an item, merged or a segment's own, without some keys, and with `true` beside them also without scores, labels and
-/// values of their events; `None` if none of its events had one. It counts rows in the segments behind `counted`: earlier ones
-/// still have items of their own, in which they are counted.
+/// Returns an item, merged or not, without some keys and, if `true` stands beside them, without scores, labels and
+/// values of their events; `None` if no event had one of the keys. It counts rows only in segments after `counted`:
+/// earlier ones still have items of their own, where they are counted.
 ///
 /// # Errors
-/// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.
+/// `Corrupt` if it cannot be read; `TooLarge` if the result does not fit into an item.
 pub fn erase(
     item: Item,
     (pseudonyms, with_values): (&Pseudonyms, bool),
@@ -223,7 +223,7 @@ pub fn erase(
     Ok(Some(Erased { bytes: erased.size(), write: Write::Put(erased, condition), rows }))
 }
 
-/// The condition that an item of a log, merged or a segment's own, is there as it was read.
+/// Condition that an item of a log, merged or not, is as it was read.
 pub fn unchanged(item: &Item) -> Condition {
     let is = |name| match item.attributes.get(name) {
         Some(value) => Condition::Equals(name, value.clone()),

@@ -1,6 +1,6 @@
-//! News: that something of a workspace was written, for those who show it. It says of which kind it was and nothing else; what is
-//! there now, the table says. Told is what this process writes and, where it reads the change feed, what that names. So a process that
-//! projects hears of all writers whose changes it reads: of all on SQLite, of those in its own shards on DynamoDB.
+//! Notifications that data of a workspace changed. They carry only the topic; a listener reads the data from the table.
+//! A process notifies of its own writes and of changes that it reads from the change feed: on SQLite those of all
+//! writers, on DynamoDB those of its shards.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,33 +18,33 @@ use crate::key;
 /// a change.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Subject of news.
+/// Topic of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Changes of entities, releases, settings and notes: all that the audit log or the feed of the workspace tells.
+    /// Entities, releases, settings and attributes: everything in the audit log or the activity feed.
     Catalog,
-    /// Evaluations, also as they stood at an age, and which projections are read.
+    /// Evaluations, vintages, and the active version of projections.
     Evaluations,
     /// Rollups.
     Rollups,
     /// States of alert rules, and transitions.
     Alerts,
-    /// The log.
+    /// Events.
     Events,
-    /// Runs and experiments: what they are, and the latest values of their metrics.
+    /// Runs and experiments, and the latest values of their metrics.
     Runs,
 }
 
 type Listeners = HashMap<Id, Vec<Weak<Listener>>>;
 
-/// Listeners for news, by workspace.
+/// Listeners, by workspace.
 #[derive(Clone, Debug, Default)]
 pub struct Notifications {
     listeners: Arc<Mutex<Listeners>>,
     feed_read_at: Arc<Mutex<Option<Instant>>>,
 }
 
-/// A listener for news of a workspace, until it is dropped.
+/// Listener for notifications of a workspace, until it is dropped.
 #[derive(Debug, Default)]
 pub struct Listener {
     heard: Mutex<BTreeSet<Topic>>,
@@ -52,11 +52,11 @@ pub struct Listener {
 }
 
 impl Topic {
-    /// All of them.
+    /// All topics.
     pub const ALL: [Topic; 6] =
         [Self::Catalog, Self::Evaluations, Self::Rollups, Self::Alerts, Self::Events, Self::Runs];
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Catalog => "catalog",
@@ -68,7 +68,7 @@ impl Topic {
         }
     }
 
-    /// The workspace and the topic of an item that is written, if there is news in it.
+    /// Returns the workspace and the topic of a written item; `None` if it has no topic.
     fn of(key: &Key) -> Option<(Id, Self)> {
         let (workspace, part) = key::parse_workspace_part(&key.pk)?;
         let topic = match part {
@@ -88,7 +88,7 @@ impl Topic {
 }
 
 impl Notifications {
-    /// A listener.
+    /// Creates a listener.
     pub fn listen(&self, workspace: &Id) -> Arc<Listener> {
         let listener = Arc::new(Listener::default());
         let mut listeners = lock(&self.listeners);
@@ -100,12 +100,12 @@ impl Notifications {
         listener
     }
 
-    /// True if this process reads the change feed now, by which it hears of what other processes write.
+    /// Returns whether this process reads the change feed now, and so reports changes by other processes.
     pub fn reads_feed(&self) -> bool {
         lock(&self.feed_read_at).is_some_and(|at| at.elapsed() < READS_WITHIN)
     }
 
-    /// Notes that this process reads the change feed now.
+    /// Records that this process reads the change feed now.
     pub(crate) fn reads_feed_now(&self) {
         *lock(&self.feed_read_at) = Some(Instant::now());
     }
@@ -123,7 +123,7 @@ impl Notifications {
         }
     }
 
-    /// News in these keys for the listeners.
+    /// Returns the notifications for these keys that have listeners.
     pub(crate) fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
         if lock(&self.listeners).is_empty() {
             return BTreeSet::new();
@@ -133,12 +133,12 @@ impl Notifications {
 }
 
 impl Listener {
-    /// Topics with news since the last call.
+    /// Returns the topics notified since the last call.
     pub fn heard(&self) -> BTreeSet<Topic> {
         std::mem::take(&mut *lock(&self.heard))
     }
 
-    /// Returns when there was news since the last call.
+    /// Waits for a notification since the last call.
     pub async fn told(&self) {
         self.told.notified().await;
     }

@@ -1,16 +1,16 @@
-//! Projection in the table: the state of a fold, the prefix of the logs that it covers, and the version by which two writers
-//! cannot overwrite each other.
+//! Projections as items: the state of a fold, the covered prefix of the logs, and the version that keeps writers from
+//! overwriting each other.
 
 use std::collections::BTreeMap;
 
 use event::Result;
 use table::{Condition, Item, Key, item::Value};
 
-/// Version of the item around the state. The head of an evaluation whose states stand in items of their own has the next one
+/// Version of the item. The head of an evaluation with its states in other items has the next one
 /// ([`crate::evaluated`]).
 const ITEM_VERSION: i64 = 1;
 
-/// Version of the projections that is written and read.
+/// Active version of the projections.
 pub const PROJECTION_VERSION: u32 = 1;
 
 /// Version of the items of counters.
@@ -22,7 +22,7 @@ pub type Applied = BTreeMap<String, u64>;
 /// Attributes with the coverage of a projection.
 pub const COVERAGE: &[&str] = &["v", "applied"];
 
-/// Rollup or evaluation, with its coverage.
+/// Rollup or evaluation, with its covered prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projected {
     /// Number that grows by one with each write.

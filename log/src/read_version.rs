@@ -1,8 +1,8 @@
-//! Read version: for each log of a window the position up to which it was read. The log only grows and a segment never changes, so a
-//! second read of the same read version gives the same events, even when more were appended since.
+//! Read version: for each log of a window the position up to which it was read. A log only grows and a segment never
+//! changes, so a second read at the same read version gives the same events, even if more were appended since.
 //!
-//! As text a read version fits into a header: numbers of variable length, packed by zstd if that is shorter, with a version in front and a
-//! checksum behind, in the letters of URLs.
+//! As text a read version fits into a header: numbers of variable length, packed by zstd if that is shorter, after a
+//! version and before a checksum, in base64url.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ const VERSION: u8 = 1;
 const PLAIN: u8 = 0;
 const PACKED: u8 = 1;
 
-/// Maximum bytes of an unpacked read version: a bound for the claims of a text.
+/// Maximum bytes of an unpacked read version, to bound what a text can claim.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 const ID_BYTES: usize = 27;
@@ -165,7 +165,7 @@ impl ReadVersion {
     }
 }
 
-/// Encodes segments: first the days of all, then the kinds, the lanes and the numbers, which packs better.
+/// Encodes segments: first all days, then the kinds, the lanes and the numbers, which packs better.
 fn put_places<'a>(out: &mut Vec<u8>, first: Day, places: impl Iterator<Item = (&'a LogId, u64)> + Clone) {
     put_varint(out, places.clone().count() as u64);
     let mut day = first;

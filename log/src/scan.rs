@@ -134,8 +134,8 @@ async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {
     Ok(None)
 }
 
-/// Reads the segments of a log from `first` to `last`, which are known to be there: all of them, or an error. So no result ever
-/// covers less than it claims.
+/// Reads the segments of a log from `first` to `last`, which must exist: all of them, or an error. So no result covers
+/// less than it claims.
 ///
 /// # Errors
 /// `Incomplete`, when one is missing: the events of the day were deleted, or are lost. `Corrupt` for an
@@ -149,7 +149,7 @@ pub async fn segments(table: &dyn Table, log: &LogId, first: u64, last: u64) -> 
     Ok(segments)
 }
 
-/// Error of a log with only `read` of the segments that must be there from one to another.
+/// Makes the error of a log with only `read` of the segments that must exist.
 pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> Error {
     let (wanted, day) = ((last + 1).saturating_sub(first), log.day);
     Error::incomplete(format!(
@@ -158,8 +158,8 @@ pub(crate) fn incomplete(log: &LogId, (first, last): (u64, u64), read: u64) -> E
     ))
 }
 
-/// Reads a log from `first` on, up to `last` at most and ending before the first hole. It is for a follower of a log, who does
-/// not know its end. A hole is seen by a read that came too early; the next read goes on from there.
+/// Reads a log from `first` on, up to `last` at most, ending before the first gap: for followers, who do not know its
+/// end. A gap means that the read came too early; the next read continues there.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt` for an item that is no segment.

@@ -1,5 +1,5 @@
-//! Loop for changes that several writers may make at the same time: read, decide, write under the condition that no other writer
-//! has written since, and start again when one has.
+//! Loop for concurrent changes of an item: read, decide, write on the condition that nobody has written since, and
+//! start again if somebody has.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -14,7 +14,7 @@ const VERSION: &str = "ver";
 /// Default number of attempts.
 const ATTEMPTS: usize = 100;
 
-/// Number of attempts of a change that other writers overtake, and its error.
+/// Retry policy: the number of attempts of a change that other writers overtake, and the error after the last.
 #[derive(Clone, Copy)]
 pub struct Policy<'a> {
     /// Name of the changed thing, for the error.
@@ -30,7 +30,7 @@ pub struct Policy<'a> {
     pub once: bool,
 }
 
-/// Outcome for an item.
+/// Decision about an item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<T> {
     /// Unchanged.
@@ -82,10 +82,10 @@ impl Tries<'_> {
     }
 }
 
-/// Returns the result of a conditional write; `None`, when another writer was quicker.
+/// Returns the result of a conditional write; `None` if another writer was quicker.
 ///
 /// # Errors
-/// Errors of the write but `Conflict`.
+/// Errors of the write except `Conflict`.
 pub fn unless_overtaken<T>(written: Result<T>) -> Result<Option<T>> {
     match written {
         Ok(made) => Ok(Some(made)),
@@ -104,12 +104,12 @@ impl Condition {
     }
 }
 
-/// Changes the item at `key` by the result of `change`, which is called again with the present item when another writer was
-/// quicker. Returns the value of the last call of `change`.
+/// Changes the item at `key` by the decision of `change`, which is called again with the new item if another writer was
+/// quicker. Returns the value of the last call.
 ///
 /// # Errors
-/// Errors of `change` and of the table; [`Policy::kind`], when all attempts were overtaken; `Corrupt`, when the item has
-/// no `ver`.
+/// Errors of `change` and of the table; [`Policy::kind`] if all attempts were overtaken; `Corrupt` if the item has no
+/// `ver`.
 pub async fn update<T, F: Future<Output = Result<Change<T>>>>(
     table: &dyn Table,
     key: &Key,

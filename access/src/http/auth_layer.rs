@@ -1,4 +1,4 @@
-//! The one place where a request is let in or refused: what its route demands against what its caller may do.
+//! Authorization of requests: the permission required by the route against the rights of the caller.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -35,14 +35,15 @@ struct AuthLayer {
     demands: Demands,
 }
 
-/// The routes, each behind a look at who calls. What demands nothing is open to everybody.
+/// Puts each route behind authorization. Routes without a required permission are open to everybody.
 pub fn guard(routes: Routes, access: Arc<Access>) -> Routes {
     let guard = Arc::new(AuthLayer { access, demands: routes.demands().clone() });
     routes.map_router(|router| router.layer(from_fn_with_state(guard, guarded)))
 }
 
-/// The routes of a service that asks nobody for a token, closed to pages of other origins: a page that somebody visits could have their browser
-/// ask and change everything. Reads that demand nothing stay open, so that links lead to the dashboard.
+/// Closes the routes of a service without tokens to pages of other origins: such a page, visited by a user, could have
+/// the browser read and change everything. Reads without a required permission stay open, so that links lead to the
+/// dashboard.
 pub fn refuse_foreign_pages(routes: Routes) -> Routes {
     let guard = Arc::new(routes.demands().clone());
     routes.map_router(|router| router.layer(from_fn_with_state(guard, own_pages)))
@@ -61,7 +62,7 @@ async fn own_pages(
     }
 }
 
-/// Answers a request of nobody's, unless a page of another origin sent it.
+/// Answers an anonymous request, unless a page of another origin sent it.
 async fn of_own_page(request: Request, next: Next) -> Response {
     if !session::is_foreign(request.headers()) {
         return next.run(request).await;
@@ -80,7 +81,7 @@ async fn guarded(
 ) -> Response {
     let demand =
         matched.as_ref().and_then(|matched| demand_of(&guard.demands, matched.as_str(), request.method()));
-    // A path has no other method than those that declare what they demand.
+    // A path has only methods that declare their permission.
     let Some(demand) = demand else { return next.run(request).await };
     let path = path.map_err(|rejection| rejection.body_text());
     if has_secret(request.uri(), &path) {
@@ -120,7 +121,7 @@ async fn guarded(
     response
 }
 
-/// A request without its body: what says who sent it, and about what.
+/// Copies a request without its body: the parts that name the caller and the resource.
 fn head_of(request: &Request) -> Request {
     let mut head = Request::new(Body::empty());
     *head.uri_mut() = request.uri().clone();
@@ -131,7 +132,7 @@ fn head_of(request: &Request) -> Request {
     head
 }
 
-/// A bearer of the header, if there is one and no other.
+/// Returns the bearer token of the header, if there is exactly one.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = given.next() else { return Ok(None) };
@@ -143,8 +144,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if scheme.eq_ignore_ascii_case(BEARER) { Ok(Some(bearer.trim())) } else { Err(Refusal::Malformed) }
 }
 
-/// True if a URL, which is logged on its way, has a token: one of ours, one that an issuer signed, or a parameter with the
-/// name of one. Both the text as written and the decoded one count.
+/// Returns whether a URL, which would be logged on its way, has a token: one of Almanac or of an issuer, or a parameter
+/// named like one. It checks the text as written and decoded.
 fn has_secret(uri: &Uri, path: &Result<RawPathParams, String>) -> bool {
     let says_so = |name: &str| SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
     let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
@@ -175,7 +176,7 @@ fn forbidden(right: Right, on: &str) -> Problem {
 }
 
 impl AuthLayer {
-    /// Finds the caller: by the bearer, else by the session.
+    /// Finds the caller: by the bearer token, else by the session.
     async fn caller(
         &self,
         headers: &HeaderMap,
@@ -195,7 +196,7 @@ impl AuthLayer {
         }
     }
 
-    /// The request, when its caller may have it done; else the answer.
+    /// Returns the request if the caller may have it done, else the answer.
     async fn let_in(
         &self,
         demand: &RequiredPermission,
@@ -252,7 +253,7 @@ impl AuthLayer {
         Ok(request)
     }
 
-    /// The rights of the caller on what a need is about, if they have the one that is needed.
+    /// Returns the rights of the caller on the resource of a need, if they include the needed one.
     async fn check(&self, caller: &Caller, need: &Need, words: &Params<'_>) -> Result<Rights, Problem> {
         let demanded = |rights: Rights| match rights.has(need.right) {
             true => Ok(rights),
@@ -320,13 +321,13 @@ impl AuthLayer {
         }
     }
 
-    /// The rights on an entity that the caller may see.
+    /// Returns the rights on an entity that the caller may see.
     async fn rights_on(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Rights, Error> {
         let rights = self.access.rights_on(caller, kind, text).await?;
         rights.ok_or_else(|| Catalog::missing(kind, text))
     }
 
-    /// The rights where an entity was created: a workspace in its category, what belongs to nothing on the server.
+    /// Returns the rights on the parent of a new entity: the category of a workspace, the server if it has none.
     async fn rights_to_create(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Rights, Error> {
         if kind.parent().is_none() {
             return Ok(caller.rights_on_server());
@@ -336,8 +337,8 @@ impl AuthLayer {
         Ok(category.map_or(Rights::NONE, |category| caller.rights_at(&category)))
     }
 
-    /// Checks a right on the things of a user, group or system. It has the right itself, as far as its token allows; so has
-    /// any caller with the right on the server.
+    /// Checks a right on a user, group or system. The principal itself has it, within its token's limits; so has any
+    /// caller with the right on the server.
     async fn check_own(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Bearers signed by an OpenID Connect issuer (JSON Web Tokens), which people and programs get at their log-in.
+//! Bearer tokens signed by an OpenID Connect issuer (JSON Web Tokens).
 
 mod claims;
 mod keys;

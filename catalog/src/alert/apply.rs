@@ -19,14 +19,14 @@ pub const MAX_WEBHOOKS: usize = 8;
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// Prefixes of the attributes of rules and of webhooks, each its own, so that a record of the audit log says which changed.
+/// Prefixes of the attributes of rules and of webhooks, one attribute each, so that the audit log shows which changed.
 const RULE: &str = "rule#";
 const WEBHOOK: &str = "webhook#";
 
-/// Attribute of workspaces with a deleted rule, whose standing those who judge forget.
+/// Attribute of workspaces with a deleted rule, whose state the evaluating worker deletes.
 const HAD_RULES: &str = "had_rules";
 
-/// Alert rules of a workspace, and the webhooks to which their transitions are posted.
+/// Alert rules of a workspace, and the webhooks that get their transitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alerts {
     /// Rules, by name.
@@ -113,7 +113,7 @@ impl Stored {
     }
 }
 
-/// Inserts what is to be applied, once.
+/// Inserts a rule or webhook; refuses a second one of its name.
 fn insert<T>(into: &mut BTreeMap<String, T>, what: &str, name: String, one: T) -> Result<()> {
     let twice = format!("{what} `{name}` is given twice");
     into.insert(name, one).map_or(Ok(()), |_| Err(Error::invalid(twice)))

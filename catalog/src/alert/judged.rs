@@ -1,5 +1,5 @@
-//! Decisions about alert rules: where they stand, when they crossed, and how far projections were behind. What was decided is written
-//! down once, and never derived again.
+//! Stored decisions about alert rules: their states and transitions, and the lag of projections. A decision is written
+//! once and never recomputed.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,8 @@ impl RuleTransition {
     }
 }
 
-/// Greatest lags of the projections on the last days, in seconds, where a rule watches them. Nobody can find them out later.
+/// Greatest lags of the projections on the last days, in seconds, if a rule watches them. They cannot be computed
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lags {
     /// Number of writes; 0 before the first.
@@ -179,7 +180,7 @@ impl Lags {
     }
 }
 
-/// Reads the standings of the rules of a workspace that were judged, by name.
+/// Reads the states of the evaluated rules of a workspace, by name.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

@@ -1,5 +1,5 @@
-//! Webhooks, and what is posted to them: that rules crossed, and digests. A delivery is written together with what it posts, and
-//! placed in an index by when it is due until it is settled.
+//! Webhooks and deliveries to them: transitions of alert rules, and digests. A delivery is written together with its
+//! transition or digest, and is in an index by due time until it is settled.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -26,16 +26,16 @@ const MAX_URL_BYTES: usize = 1_000;
 /// Maximum letters of the name of a secret.
 const MAX_SECRET_NAME: usize = 64;
 
-/// Time for which a delivery is tried again, in seconds.
+/// Time for which a delivery is retried, in seconds.
 const TRIED_FOR_SECONDS: i64 = 24 * 60 * 60;
 
-/// Time from the first try to the second; each later wait is twice as long as the one before.
+/// Time between the first and the second try; each later wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_secs(20);
 
-/// The longest wait.
+/// Maximum wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum bytes that are kept of why a try failed.
+/// Maximum bytes kept of the reason of a failed try.
 const MAX_WHY_BYTES: usize = 300;
 
 /// Format of the body of a delivery.

@@ -1,4 +1,4 @@
-//! An erasure as it stands in the table: what is erased, how far it is, and what came of it.
+//! An erasure as an item: the keys, the phase, and the results.
 
 use std::{collections::BTreeSet, ops::Not};
 
@@ -10,22 +10,22 @@ use table::{Condition, Item, Write};
 /// Form of the item.
 const FORM: i64 = 1;
 
-/// The most names of segments that an erasure tells which it could not read.
+/// Maximum unreadable segments that an erasure names.
 pub const MAX_UNREADABLE: usize = 100;
 
-/// How far an erasure is.
+/// Phase of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErasurePhase {
-    /// Until every service refuses its keys.
+    /// Waiting until every service refuses its keys.
     Waiting,
-    /// The segments with its keys are looked for.
+    /// Finding the segments with its keys.
     Looking,
-    /// They are written again.
+    /// Rewriting these segments.
     Rewriting,
-    /// What is folded of them is folded again.
+    /// Folding the projections again.
     Folding,
-    /// Nothing has its keys any more, and what was deleted is forgotten.
+    /// Removing deleted data for good; nothing has its keys any more.
     Clearing,
     /// It is done.
     Done,
@@ -47,24 +47,24 @@ impl ErasurePhase {
         }
     }
 
-    /// The names of all of them.
+    /// Returns the names of all phases.
     pub fn names() -> [&'static str; 6] {
         Self::ALL.map(Self::name)
     }
 
-    /// Whether its keys stand in it, so that no other erasure of the workspace may begin.
+    /// Returns whether the item holds its keys. Then no other erasure of the workspace may begin.
     pub(super) fn is_open(self) -> bool {
         self < Self::Clearing
     }
 }
 
-/// Some logs of a day that have keys which are still to be erased.
+/// Logs of a day with keys that are still to be erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LeftOfErasure {
     /// The day.
     pub day: Day,
-    /// True for the unmatched outcomes that came on it, false for all else.
+    /// True for the unmatched outcomes that arrived on that day, false for all other events.
     pub is_unmatched: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct LeftOfErasure {
 pub struct Erasure {
     /// Grows by one with each write.
     pub ver: i64,
-    /// Grows while it is worked on.
+    /// Counts signs of progress.
     pub beats: i64,
     /// The workspace.
     #[serde(skip_serializing)]
@@ -81,49 +81,49 @@ pub struct Erasure {
     /// Its id.
     #[serde(skip_serializing)]
     pub id: Id,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// When it was begun.
+    /// Time of its begin.
     pub begun_at: Timestamp,
-    /// How far it is.
+    /// Phase.
     pub phase: ErasurePhase,
-    /// The keys, each with its pseudonym once that is drawn, else an empty text. None, when nothing else has the keys any more.
+    /// The keys, each with its pseudonym, an empty text before that is drawn. Empty once no data has the keys any more.
     #[serde(rename = "erases", default, skip_serializing_if = "Pseudonyms::is_empty")]
     pub keys: Pseudonyms,
-    /// Whether it takes scores, labels and values as well.
+    /// True if it also erases scores, labels and values.
     #[serde(rename = "values", default, skip_serializing_if = "Not::not")]
     pub with_values: bool,
-    /// How many keys it is of.
+    /// Number of keys.
     #[serde(rename = "keys")]
     pub count: u64,
-    /// The pseudonyms, once nothing has the keys any more.
+    /// The pseudonyms, once no data has the keys any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pseudonyms: Vec<String>,
-    /// What is still to be written again.
+    /// Logs still to be rewritten.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub left: BTreeSet<LeftOfErasure>,
-    /// The days that had one of the keys, until nothing has them any more.
+    /// The days with one of the keys, until no data has them any more.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub touched: BTreeSet<Day>,
-    /// Days of which events were written again.
+    /// Number of days with rewritten events.
     pub days: u64,
-    /// Segments that were.
+    /// Number of rewritten segments.
     pub segments: u64,
     /// Events whose keys were erased.
     pub rows: u64,
-    /// Other items that were written again: items and answers of reviews.
+    /// Other rewritten items: items and answers of reviews.
     pub items: u64,
-    /// Segments that cannot be read, some by name: what they hold is not known.
+    /// Unreadable segments, some by name: their contents are not erased.
     pub unreadable: Vec<String>,
-    /// The version of the projections that is folded of what was written again.
+    /// Version of the projections that is folded from the rewritten events.
     pub version: Option<u32>,
-    /// When it was done.
+    /// Time of its end.
     #[serde(rename = "cleared_at")]
     pub ended_at: Option<Timestamp>,
 }
 
 impl Erasure {
-    /// One that was not begun.
+    /// Creates an erasure that has not begun.
     pub(super) fn new(
         workspace: &Id,
         (keys, with_values): (&[String], bool),
@@ -155,12 +155,12 @@ impl Erasure {
         }
     }
 
-    /// The write of one that is new.
+    /// Makes the write of a new erasure.
     pub(super) fn put(&self) -> Write {
         Write::Put(self.to_item(1), Condition::Absent)
     }
 
-    /// The write in the place of what was read.
+    /// Makes the write that replaces the item as it was read.
     pub(super) fn next(&self) -> Write {
         Write::Put(self.to_item(self.ver + 1), Condition::Equals("ver", self.ver.into()))
     }
@@ -169,7 +169,7 @@ impl Erasure {
         let mut item =
             Item::record(key::erasure(&self.workspace, &self.id), FORM, &Self { ver, ..self.clone() });
         if self.phase.is_open() {
-            // Told all at once, so that the audit log has two records of it: that it was begun, and its result.
+            // Recorded at once, so that the audit log has two records of an erasure: its begin and its result.
             let found = FOUND.into_iter().filter_map(|name| item.attributes.remove_entry(name));
             let found = table::item::Value::M(found.collect());
             item = item.with(PROGRESS, found);
@@ -180,7 +180,7 @@ impl Erasure {
         }
     }
 
-    /// Reads it from its item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -196,11 +196,11 @@ impl Erasure {
     }
 }
 
-/// The attribute that holds what an open erasure has found, and the fields there. It is not told in the audit log before the end.
+/// Attribute with the progress of an open erasure, and its fields. The audit log has it only at the end.
 const PROGRESS: &str = "progress";
 const FOUND: [&str; 6] = ["days", "segments", "rows", "items", "unreadable", "version"];
 
-/// The letters behind a day of which the unmatched outcomes are left.
+/// Suffix of a day whose unmatched outcomes are still to be erased.
 const UNMATCHED: &str = "/w";
 
 impl TryFrom<String> for LeftOfErasure {

@@ -1,5 +1,5 @@
-//! By what erased keys are known: digests with a secret of the workspace. Without the secret nobody can tell of a digest which key it is of, or
-//! try keys; and the secret stands in the table alone.
+//! Digests of erased keys, made with a secret of the workspace that only the table holds. Without it nobody can test
+//! whether a digest is that of a key.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,16 +15,16 @@ use table::{Condition, Item, Query, Table, Write, query_all};
 /// Version of the item, and of a page of digests.
 const ITEM_VERSION: i64 = 1;
 
-/// How many bytes a digest has: so many that no two keys have one.
+/// Bytes of a digest: so many that no two keys share one.
 const DIGEST_BYTES: usize = 16;
 
-/// How many digests a page has at most: 64 KiB.
+/// Maximum digests of a page: 64 KiB.
 const PAGE_KEYS: usize = 4_096;
 
-/// The most keys that are erased in a workspace.
+/// Maximum keys erased in a workspace.
 pub const MAX_ERASED_KEYS: usize = 64 * PAGE_KEYS;
 
-/// How many letters the secret has: 256 bits.
+/// Letters of the secret: 256 bits.
 const SECRET_LETTERS: usize = 43;
 
 type Digest = [u8; DIGEST_BYTES];
@@ -32,30 +32,30 @@ type Digest = [u8; DIGEST_BYTES];
 /// The keys that were erased in a workspace.
 #[derive(Debug, Default)]
 pub struct ErasedKeys {
-    /// How many there are.
+    /// Number of erased keys.
     count: u64,
-    /// Makes digests by the secret of the workspace.
+    /// Computes digests with the secret of the workspace.
     mac: Option<Hmac<Sha256>>,
     digests: HashSet<Digest>,
 }
 
 impl ErasedKeys {
-    /// Whether there is none.
+    /// Returns whether no key was erased.
     pub fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
 
-    /// How many there are; it only grows.
+    /// Returns the number of erased keys, which only grows.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether a key was erased.
+    /// Returns whether a key was erased.
     pub fn has(&self, key: &str) -> bool {
         self.mac.as_ref().is_some_and(|mac| self.digests.contains(&digest(mac, key)))
     }
 
-    /// Those of a workspace: one read, and more where some were erased since `known` was read.
+    /// Reads the erased keys of a workspace: one read, and more if some were erased since `known` was read.
     pub(super) async fn load(
         table: &dyn Table,
         workspace: &Id,
@@ -101,16 +101,16 @@ fn digests_of(page: &Item) -> Result<Vec<Digest>> {
     }
 }
 
-/// The item of what was erased.
+/// Item with the secret and the count of erased keys.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     epoch: ErasureEpoch,
-    /// How many keys were erased.
+    /// Number of erased keys.
     count: u64,
     secret: Vec<u8>,
-    /// The erasure that goes on.
+    /// The erasure in progress.
     pub(super) open: Option<Id>,
-    /// The last one that was begun.
+    /// The erasure begun last.
     last: Option<Id>,
 }
 
@@ -127,7 +127,7 @@ impl Known {
         })
     }
 
-    /// The write that puts it in the place of what was read.
+    /// Makes the write that replaces the item as it was read.
     fn put(&self, workspace: &Id, is_rewriting: bool) -> Write {
         let item = Item::new(key::erased(workspace))
             .with("v", ITEM_VERSION)
@@ -141,13 +141,13 @@ impl Known {
         Write::Put(item, Condition::unchanged(self.epoch.ver))
     }
 
-    /// The same, while events are being written again or not, with its erasure or without.
+    /// Makes that write with rewriting begun or ended, and its erasure open or not.
     pub(super) fn turned(mut self, workspace: &Id, is_rewriting: bool, is_open: bool) -> Write {
         self.open = self.open.filter(|_| is_open);
         self.put(workspace, is_rewriting)
     }
 
-    /// The writes that note some keys as erased, and the erasure that goes on.
+    /// Makes the writes that record some keys as erased, and the erasure in progress.
     ///
     /// # Errors
     /// `TooLarge`, when too many were erased; those of the table, and `Corrupt`.

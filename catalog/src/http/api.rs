@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of entities.
+//! OpenAPI descriptions of entities.
 
 use axum::http::StatusCode;
 use log::key::EntityKind;
@@ -19,7 +19,7 @@ use crate::MAX_PAGE;
 
 pub(super) const JSON: &str = "application/json";
 
-/// How the examples call an entity, and one that is deleted again.
+/// Names of entities in examples: one, and one that is deleted.
 fn examples(kind: EntityKind) -> (&'static str, &'static str) {
     match kind {
         EntityKind::Category => ("credit", "drafts"),
@@ -34,7 +34,7 @@ fn examples(kind: EntityKind) -> (&'static str, &'static str) {
     }
 }
 
-/// What a list of them is of.
+/// Returns the parent in the example of a list.
 fn parent(kind: EntityKind) -> Option<&'static str> {
     match kind.parent()? {
         EntityKind::Category => Some("credit"),

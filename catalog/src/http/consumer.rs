@@ -35,7 +35,7 @@ struct Commit {
 }
 
 impl Commit {
-    /// How far the consumer has read.
+    /// Returns the read version to commit.
     fn read_version(&self, workspace: &Id) -> Result<ReadVersion, Error> {
         let from = self.from.as_deref().map(str::parse::<Day>).transpose();
         let from = from.map_err(|error| Error::invalid(format!("from: {error}")))?;

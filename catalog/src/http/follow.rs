@@ -247,7 +247,8 @@ async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Re
     })
 }
 
-/// What a user follows no longer, and whether it is in sight. What is not is there for who follows it alone.
+/// Finds the entity that a user no longer follows, and whether it is visible. An invisible one is found only if the
+/// user follows it.
 async fn unfollowed(
     catalog: &Catalog,
     user: &Id,

@@ -1,4 +1,4 @@
-//! What is live and what happened, over HTTP.
+//! Live releases and their history, activity and alerts, over HTTP.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use web::{
 use super::api::JSON;
 use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
-/// How many entries are answered when the request does not say how many.
+/// Default number of entries in an answer.
 pub(super) const ENTRIES: usize = 100;
 
 #[derive(Deserialize)]

@@ -58,7 +58,7 @@ pub fn create_snapshot() -> Operation {
     api::create(EntityKind::Snapshot)
 }
 
-/// What creating an entity demands.
+/// Returns the permission that creating an entity requires.
 pub fn create_demand(kind: EntityKind) -> RequiredPermission {
     demands::create(kind)
 }
@@ -69,7 +69,7 @@ pub fn routes(service: Arc<Service>) -> Routes {
     operations().with_state(service)
 }
 
-/// Those of [`routes`] that change nothing.
+/// Makes the routes of [`routes`] that change nothing.
 pub fn reads(service: Arc<Service>) -> Routes {
     all(Routes::reads()).with_state(service)
 }

@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of groups, roles and counters.
+//! OpenAPI descriptions of groups, roles and counters.
 
 use axum::http::StatusCode;
 use log::key::EntityKind;

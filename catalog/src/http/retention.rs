@@ -1,4 +1,4 @@
-//! How long a workspace keeps its events, over HTTP.
+//! Retention over HTTP.
 
 use std::sync::Arc;
 

@@ -281,7 +281,7 @@ pub fn reviewed_answers() -> Operation {
     ok(operation, "The answers, the first ones first.", schema::object(results.concat()))
 }
 
-/// What the operations refer to.
+/// Makes the schemas that the operations refer to.
 pub fn review_schemas() -> [(&'static str, RefOr<Schema>); 4] {
     let tags = "Of an arena: the tags that are not on both sides.";
     let prediction = [

@@ -33,16 +33,16 @@ use crate::{
 /// The run of the examples.
 const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
 
-/// How many runs, and how many values, are answered when the request does not say how many.
+/// Default number of runs, and of values, in an answer.
 const RUNS: usize = 100;
 const POINTS: usize = 10_000;
 
-/// What operations on one run demand.
+/// Returns the permission that operations on one run require.
 fn demand(right: Right) -> RequiredPermission {
     RequiredPermission::entity(right, "workspace", Place::Path("workspace"))
 }
 
-/// What lists demand.
+/// Returns the permission that lists require.
 fn of_list() -> RequiredPermission {
     RequiredPermission::of(Right::Read, About::ParentOf("model", Place::Query("of")))
 }

@@ -1,4 +1,4 @@
-//! What people set for a workspace, and the alerts that are raised, over HTTP.
+//! Settings of workspaces, and raising of alerts, over HTTP.
 
 use std::sync::Arc;
 

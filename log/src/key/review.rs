@@ -8,7 +8,7 @@ use table::{Key, KeyRange};
 
 use super::parse_workspace_part;
 
-/// Item of a review: a prediction that people judge.
+/// Item of a review: a prediction to label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewItemId {
     /// The workspace.
@@ -33,7 +33,7 @@ fn review_partition(workspace: &Id, review: &Id) -> String {
     format!("w#{workspace}/review/{review}")
 }
 
-/// Partition of a reviewer. The reviewer stands last in the name, so no two reviewers of any letters share a partition.
+/// Partition of a reviewer. The reviewer is last in the name, so no two names share a partition.
 fn reviewer_partition(workspace: &Id, reviewer: &str) -> String {
     format!("w#{workspace}/reviewer/{reviewer}")
 }
@@ -87,12 +87,12 @@ pub fn review_turns(workspace: &Id, review: &Id) -> KeyRange {
     KeyRange::prefix(review_partition(workspace, review), "turn#")
 }
 
-/// Note that the answer to an item is to be appended.
+/// Note that the events of the answer to an item are still to be appended.
 pub fn owed_answer(id: &ReviewItemId) -> Key {
     Key::new(reviews_partition(&id.workspace), format!("owed#{id}"))
 }
 
-/// Notes of all answers of a workspace that are to be appended, or of those to the items of a review.
+/// Such notes of a workspace, or of the items of a review.
 pub fn owed_answers(workspace: &Id, review: Option<&Id>) -> KeyRange {
     let of_review = review.map_or_else(String::new, |review| format!("{review}/"));
     KeyRange::prefix(reviews_partition(workspace), &format!("owed#{of_review}"))

@@ -6,7 +6,7 @@ use table::{Key, KeyRange, key::END};
 
 use super::LogId;
 
-/// Experiment of runs that name none, and its id in MLflow.
+/// Experiment of runs without one, and its id in MLflow.
 pub const DEFAULT_EXPERIMENT: (&str, &str) = ("Default", "0");
 
 /// The partition of the experiments and runs of a workspace.
@@ -19,12 +19,12 @@ fn latest_partition(workspace: &Id) -> String {
     format!("w#{workspace}/latest")
 }
 
-/// Partitions of everything stored about the runs of a workspace, besides their metrics in the log.
+/// Partitions of the data of runs of a workspace, besides their metrics in the log.
 pub fn of_runs(workspace: &Id) -> [String; 2] {
     [runs_partition(workspace), latest_partition(workspace)]
 }
 
-/// Id of the experiment of a name: made of the name, so that a name has one experiment.
+/// Id of the experiment with this name, derived from the name, so that a name has one experiment.
 pub fn experiment_id(name: &str) -> String {
     if name == DEFAULT_EXPERIMENT.0 {
         return DEFAULT_EXPERIMENT.1.to_owned();
@@ -80,7 +80,7 @@ pub fn latest(workspace: &Id, run: &Id) -> Key {
     Key::new(latest_partition(workspace), format!("run#{run}"))
 }
 
-/// Further item for the metrics that do not fit into the first.
+/// Further item, for metrics that do not fit into the first.
 pub fn latest_part(workspace: &Id, run: &Id, part: u8) -> Key {
     Key::new(latest_partition(workspace), format!("run#{run}/{part:02x}"))
 }
@@ -95,7 +95,7 @@ pub fn latest_between(workspace: &Id, first: &Id, last: &Id) -> KeyRange {
     KeyRange { pk: latest_partition(workspace), from: format!("run#{first}"), to: format!("run#{last}{END}") }
 }
 
-/// Place of the first item with latest values of a run in `GSI1`: beside the runs of its experiment.
+/// Key in `GSI1` of the first item with latest values of a run: beside the runs of its experiment.
 pub fn latest_index(workspace: &Id, experiment: &str, run: &Id) -> (String, String) {
     (latest_partition_of(workspace, experiment), format!("run#{run}"))
 }
@@ -110,7 +110,7 @@ fn latest_partition_of(workspace: &Id, experiment: &str) -> String {
     format!("w#{workspace}/latest#{experiment}/r")
 }
 
-/// Parses the run of a key of the latest values, when it is that of the first item.
+/// Parses the run of a key of latest values, if it is that of the first item.
 pub fn parse_latest(key: &Key) -> Option<Id> {
     key.pk.strip_suffix("/latest")?;
     Id::parse(key.sk.strip_prefix("run#")?).ok()

@@ -1,4 +1,4 @@
-//! Keys of usage: counters of events, month by month, quotas, and the usage that ingest services report. Counters stand in a
+//! Keys of usage: monthly counters of events, quotas, and the usage reported by ingest services. Counters have a
 //! partition of their own, so that the page of the workspace does not grow with them.
 
 use event::{Day, Id};
@@ -36,7 +36,7 @@ pub fn counters(workspace: &Id) -> KeyRange {
     KeyRange::prefix(counter_partition(workspace), "count#")
 }
 
-/// Counters of a subject from one month to another, both included; an empty month is no bound.
+/// Counters of a subject from one month to another, both included; an empty month is unbounded.
 pub fn counters_between(workspace: &Id, counted: &Counted, from: &str, to: &str) -> KeyRange {
     let to = format!("{}{END}", counter_sort(counted, to));
     KeyRange { pk: counter_partition(workspace), from: counter_sort(counted, from), to }
@@ -62,7 +62,7 @@ pub fn quota_used(of: &Id, day: Day, process: &Id) -> Key {
     Key::new(used_partition(of), format!("day#{day}/{process}"))
 }
 
-/// Usage by all processes of it on a day.
+/// Usage by all processes of that quota on a day.
 pub fn quota_used_by_all(of: &Id, day: Day) -> KeyRange {
     KeyRange::prefix(used_partition(of), &format!("day#{day}/"))
 }
