@@ -1,5 +1,5 @@
-//! Alert rules: which number of a workspace is watched, and when people are told. All rules of a workspace and its webhooks stand in
-//! one item, so they are bounded, and applied all or none.
+//! Alert rules: the watched number, and the conditions for firing. All rules and webhooks of a workspace are in one
+//! item, so they are bounded, and applied all or none.
 
 mod apply;
 mod judged;
@@ -29,19 +29,19 @@ pub use webhook::{
     Delivery, DeliveryState, Posted, Posting, Webhook, WebhookFormat, check_webhook_url, digest_source,
 };
 
-/// Maximum days after its end at which a day is judged.
+/// Maximum days between the end of a day and its evaluation.
 pub const MAX_DELAY_DAYS: u32 = 90;
 
 /// Maximum number of days of a reference.
 pub const MAX_REFERENCE_DAYS: usize = 92;
 
-/// Maximum days in a row that a rule waits for before it fires.
+/// Maximum days in a row for which the threshold must be passed before a rule fires.
 const MAX_FOR_DAYS: u32 = 90;
 
-/// Days before a day that a change is measured against: the least, the default, the most.
+/// Number of days before a day that `moved` compares it with: the minimum, the default, the maximum.
 const WINDOW_DAYS: [u32; 3] = [4, 14, 90];
 
-/// Least threshold of a lag, in seconds: projections are always a second or two behind.
+/// Minimum threshold of a lag, in seconds: projections are always a second or two behind.
 const LEAST_LAG: f64 = 10.0;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -177,7 +177,7 @@ pub struct AlertRule {
     pub created_at: Timestamp,
 }
 
-/// Demands that something holds of a rule.
+/// Checks a condition on a rule.
 fn demand(holds: bool, what: impl Into<String>) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::invalid(what)) }
 }
@@ -410,7 +410,7 @@ fn tag_of(body: &AlertRuleBody) -> Result<Option<(String, String)>> {
     Ok(Some((name.to_owned(), value.to_owned())))
 }
 
-/// Returns the sort of the values in a column of predictions, which a field of a rule names.
+/// Returns the type of the values in a column of predictions, named by a field of a rule.
 fn sort(field: &str, column: &str) -> Result<Sort> {
     Sort::of(column).ok_or_else(|| {
         Error::invalid(format!(
@@ -430,7 +430,7 @@ fn seconds_of(time: &str) -> Result<i64> {
     })
 }
 
-/// Parses a time of the day from 00:00 to 24:00 as minutes; `None`, when it is none.
+/// Parses a time of the day from 00:00 to 24:00 as minutes; `None` if it is none.
 fn minutes_of(time: &str) -> Option<i64> {
     let two = |text: &str| -> Option<i64> {
         (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?

@@ -1,6 +1,6 @@
-//! Closing workspaces before they are deleted, and keeping names free for a while after they were given up.
+//! Closing workspaces before they are deleted, and reserving names for a while after they were given up.
 //!
-//! A writer may use the path of a workspace for [`CACHED_SECONDS`] after it looked the path up. So:
+//! A writer may use the path of a workspace for [`CACHED_SECONDS`] after looking it up. So:
 //!
 //! - A deletion marks the workspace as closing, waits until no writer uses its state from before the mark, and then deletes it.
 //!   An event admitted before lands in the workspace while it is there; a later one finds it closing and is refused. The deleting
@@ -22,14 +22,14 @@ pub const CACHED_SECONDS: i64 = 5;
 /// Time that a deletion waits for that, in seconds.
 pub(super) const CLOSING_SECONDS: u64 = CACHED_SECONDS as u64 + 1;
 
-/// Time for which a name that was given up cannot be taken, in seconds: far longer than [`CACHED_SECONDS`], since it expires by
-/// the clocks of the processes that ask.
+/// Time for which a name that was given up cannot be taken, in seconds: far longer than [`CACHED_SECONDS`], since it
+/// expires by the clocks of other processes.
 pub const RESERVED_SECONDS: i64 = 60;
 
 /// The attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
 pub(super) const CLOSING: &str = "closing";
 
-/// The attribute of a guard whose name was given up.
+/// Attribute of a unique-name item whose name was given up.
 const GIVEN_UP: &str = "given_up";
 
 impl Workspace {
@@ -49,7 +49,7 @@ impl Workspace {
     }
 }
 
-/// Returns whether names of a type are kept free for a while, since paths with them are remembered.
+/// Returns whether names of a type are reserved for a while, since paths with them are cached.
 pub(super) fn is_reserved(kind: EntityKind) -> bool {
     matches!(kind, EntityKind::Category | EntityKind::Workspace)
 }
@@ -59,14 +59,14 @@ pub(super) fn until(now: Timestamp) -> i64 {
     now.plus_seconds(RESERVED_SECONDS).micros() / 1_000_000
 }
 
-/// Guard of a name that an entity gives up.
+/// Unique-name item of a name that an entity gives up.
 pub(super) fn given_up(any: &AnyEntity, name: &str, until: i64) -> Item {
     let guard = key::guard(any.parent().as_ref(), any.at().kind(), name);
     let item = Item::new(guard).with("v", 1).with("id", any.entity().id.as_str()).with(GIVEN_UP, 1);
     item.with("expires_at", until)
 }
 
-/// Gives a name up: its guard is deleted, or stays reserved for a while.
+/// Gives a name up: its unique-name item is deleted, or stays reserved for a while.
 pub(super) fn release_name(any: &AnyEntity, name: &str, until: i64) -> Write {
     let own = Condition::Equals("id", any.entity().id.as_str().into());
     match is_reserved(any.at().kind()) {
@@ -75,7 +75,7 @@ pub(super) fn release_name(any: &AnyEntity, name: &str, until: i64) -> Write {
     }
 }
 
-/// Returns whether the name of a guard was given up.
+/// Returns whether the name of a unique-name item was given up.
 pub(super) fn is_given_up(guard: &Item) -> bool {
     guard.attributes.contains_key(GIVEN_UP)
 }

@@ -1,10 +1,10 @@
 //! Erasures: keys of events that are removed from a workspace, and refused from then on.
 //!
-//! An erasure is an item with its task and its progress; the projector carries it out. The same transaction stores the digests of
-//! its keys, by which ingest refuses events of them ([`ErasedKeys`]). The keys themselves stand in the item until nothing else
-//! has them.
+//! An erasure is an item with its task and its progress; the projector carries it out. The same transaction stores the
+//! digests of its keys, by which ingest refuses events of them ([`ErasedKeys`]). The item has the keys themselves until
+//! no other data has them.
 //!
-//! One erasure of a workspace goes on at a time, so one process at a time writes its segments.
+//! A workspace has one erasure at a time, so one process at a time rewrites its segments.
 
 mod item;
 mod keys;
@@ -27,9 +27,9 @@ pub const MAX_ERASURE_KEYS: usize = 100;
 /// Maximum erasures in a list: the latest.
 pub const MAX_ERASURES: usize = 100;
 
-/// Time after the beginning of an erasure from which no event of its keys is stored any more, in seconds:
-/// [`CACHED_SECONDS`](super::CACHED_SECONDS) until every service of ingest refuses them, and 10 until each write that was begun
-/// before has ended.
+/// Time after the beginning of an erasure from which no event of its keys is stored, in seconds:
+/// [`CACHED_SECONDS`](super::CACHED_SECONDS) until every ingest service refuses them, and 10 until each earlier write
+/// has ended.
 pub const ERASURE_WAIT_SECONDS: u64 = super::CACHED_SECONDS as u64 + 11;
 
 impl Catalog {
@@ -181,7 +181,7 @@ fn check_keys(keys: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a reason that is empty, too long, or contains a key: it stays, also in the audit log, which nobody can change.
+/// Refuses a reason that is empty, too long, or contains a key: it stays for good, also in the audit log.
 fn check_reason(reason: &str, keys: &[String]) -> Result<()> {
     if reason.trim().is_empty() || reason.len() > MAX_REASON_BYTES {
         return Err(Error::invalid(format!("the reason has 1 to {MAX_REASON_BYTES} bytes, and says why")));

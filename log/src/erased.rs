@@ -1,15 +1,15 @@
-//! Erasing keys: a segment with pseudonyms in the place of keys, and when events are being written again.
+//! Erasing keys: replacing them by pseudonyms in segments, and the epoch of erasures.
 //!
-//! An event whose key is erased keeps its times, its release and the inputs of metrics: score, label, value. Its key
-//! becomes a pseudonym, the same one everywhere, and its tags, its features and its texts go. An erasure with values also
-//! removes score, label and value: the event still counts, and says nothing. The segment keeps its place, its rows, its
-//! time and its batches.
+//! An event with an erased key keeps its times, its release and the inputs of metrics: score, label, value. Its key
+//! becomes a pseudonym, the same one everywhere; its tags, features and texts are removed. An erasure with values also
+//! removes score, label and value: the event still counts, without a value. The segment keeps its place, rows, time and
+//! batches.
 //!
-//! **Write-once items are conditional on the erasure [`ErasureEpoch`], so none mixes data from before and after an erasure.** An
-//! evaluation, a vintage or a decision about an unmatched outcome is computed from many segments, of which some may be rewritten
-//! meanwhile. So the item of what was erased has an epoch, which is counted up before the first segment is rewritten and
-//! after the last. A writer of such an item reads the epoch first, waits while events are being rewritten, and writes under
-//! the condition that the epoch is the same.
+//! **Write-once items are conditional on the [`ErasureEpoch`], so none mixes data from before and after an erasure.**
+//! An evaluation, a vintage or a match of an unmatched outcome is computed from many segments, some of which may be
+//! rewritten meanwhile. So the item of erased keys has an epoch, which is incremented before the first segment is
+//! rewritten and after the last. A writer of such an item reads the epoch first, waits while events are being
+//! rewritten, and writes on the condition that the epoch is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,17 +19,17 @@ use table::{Condition, Item, Table, Write};
 
 use crate::{key, segment_item::Segment};
 
-/// The attribute of the item of what was erased that is there while events are being written again.
+/// Attribute of the item of erased keys that exists while events are being rewritten.
 pub const REWRITING: &str = "rewriting";
 
-/// The attribute of it that names the erasure that goes on.
+/// Attribute of that item with the erasure in progress.
 pub const OPEN: &str = "open";
 
-/// The attribute of it that names the last erasure that was begun. Together with how often the epoch has changed it tells two histories of
-/// erasures apart: a table that was restored from a backup may count to the same number.
+/// Attribute of that item with the erasure begun last. With the number of changes of the epoch it tells two histories
+/// of erasures apart: a table restored from a backup may count to the same number.
 pub const LAST: &str = "last";
 
-/// The pseudonym of each key that is erased.
+/// Pseudonym of each erased key.
 pub type Pseudonyms = BTreeMap<String, String>;
 
 /// Returns a segment without some keys (`with_values`: also without scores, labels and values of their events), and the
@@ -65,7 +65,7 @@ pub fn erase(
     )))
 }
 
-/// The rows of some keys.
+/// Returns the rows of some keys.
 fn rows_of(columns: &Columns, kind: Kind, pseudonyms: &Pseudonyms) -> BTreeSet<usize> {
     let keys = columns.columns.iter().filter(|column| kind.is_key(&column.name));
     let of = |column: &Column| -> Vec<usize> {
@@ -75,7 +75,7 @@ fn rows_of(columns: &Columns, kind: Kind, pseudonyms: &Pseudonyms) -> BTreeSet<u
     keys.flat_map(of).collect()
 }
 
-/// The columns with pseudonyms in some rows, which lose what goes with their keys.
+/// Returns the columns with pseudonyms in some rows, without the other data of their keys.
 fn without(
     columns: Columns,
     kind: Kind,
@@ -90,14 +90,14 @@ fn without(
             Column { values: Values::Text((0..all).map(key).collect()), ..column }
         }
         () if !kind.is_erased(&column.name, with_values) => column,
-        // No event is without it: a metric is then not a number, which counts as an event and is no part of sums.
+        // A required value, that of a metric, becomes NaN, which counts as an event and is no part of sums.
         () if kind.requires(&column.name) => no_numbers(column, rows),
         () => nulled(column, all, rows),
     };
     Columns { rows: all, columns: columns.columns.into_iter().map(column).collect() }
 }
 
-/// A column that is not a number in some rows.
+/// Sets some rows of a column to NaN.
 fn no_numbers(mut column: Column, rows: &BTreeSet<usize>) -> Column {
     if let Values::Float(numbers) = &mut column.values {
         rows.iter().for_each(|row| numbers[*row] = f64::NAN);
@@ -105,11 +105,11 @@ fn no_numbers(mut column: Column, rows: &BTreeSet<usize>) -> Column {
     column
 }
 
-/// A column that is null in some rows, where nothing is left of what was there.
+/// Sets some rows of a column to null.
 fn nulled(column: Column, all: usize, rows: &BTreeSet<usize>) -> Column {
     let valid: Vec<bool> = (0..all).map(|row| column.is_valid(row) && !rows.contains(&row)).collect();
     let values = match &column.values {
-        // Not with its dictionary, which would keep texts that no row has any more.
+        // Without its dictionary, which would keep texts that no row has any more.
         Values::Text(_) | Values::Coded(_) => {
             let text = |row: usize| if valid[row] { column.text(row).unwrap_or_default() } else { "" };
             Values::Text((0..all).map(text).collect())
@@ -136,16 +136,16 @@ pub async fn count(table: &dyn Table, workspace: &Id) -> Result<u64> {
 /// State of the erasures of a workspace, with a count of its changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErasureEpoch {
-    /// Counts the changes; 0 where no key was ever erased.
+    /// Number of changes; 0 if no key was ever erased.
     pub ver: i64,
     /// True while events are being rewritten.
     pub is_rewriting: bool,
-    /// True while an erasure goes on: also before and after that, until all projections of the events are folded again.
+    /// True while an erasure is in progress, until all projections of the events are folded again.
     pub is_open: bool,
 }
 
 impl ErasureEpoch {
-    /// The epoch of a workspace: one read.
+    /// Reads the epoch of a workspace: one read.
     ///
     /// # Errors
     /// Errors of the table, and `Corrupt`.
@@ -153,7 +153,7 @@ impl ErasureEpoch {
         table.get(&key::erased(workspace)).await?.as_ref().map_or(Ok(Self::default()), Self::of)
     }
 
-    /// Reads the epoch from its item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -162,10 +162,10 @@ impl ErasureEpoch {
         Ok(Self { ver: item.int("ver")?, is_rewriting: has(REWRITING), is_open: has(OPEN) })
     }
 
-    /// The epoch of a workspace in which no events are being written again.
+    /// Reads the epoch of a workspace in which no events are being rewritten.
     ///
     /// # Errors
-    /// `Unavailable`, while they are; those of [`ErasureEpoch::load`].
+    /// `Unavailable` while they are; errors of [`ErasureEpoch::load`].
     pub async fn free(table: &dyn Table, workspace: &Id) -> Result<Self> {
         match Self::load(table, workspace).await? {
             epoch if epoch.is_rewriting => Err(Error::unavailable(format!(
@@ -175,7 +175,7 @@ impl ErasureEpoch {
         }
     }
 
-    /// The demand that it still is this epoch.
+    /// Check that the epoch is unchanged.
     pub fn check(self, workspace: &Id) -> Write {
         Write::Check(key::erased(workspace), Condition::unchanged(self.ver))
     }

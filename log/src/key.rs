@@ -1,6 +1,5 @@
-//! Every key of the table, built and parsed here and nowhere else. A key is a total function of
-//! what it stands for; names and ids are checked ([`event::id`]) so that none of
-//! them can hold a separator.
+//! Keys of the table. All are built and parsed in this module. A key is a total function of its subject; names and ids
+//! are checked ([`event::id`]), so none contains a separator.
 
 use std::fmt;
 
@@ -44,16 +43,16 @@ pub use vintage::*;
 pub struct LogId {
     /// The workspace.
     pub workspace: Id,
-    /// The day that the events belong to.
+    /// The day of the events.
     pub day: Day,
     /// Kind of the events.
     pub kind: Kind,
-    /// The parallel sub-log.
+    /// The lane.
     pub lane: u8,
 }
 
 impl LogId {
-    /// Its name inside a day, such as `p/00`: what `applied` is counted by.
+    /// Returns its name within a day, such as `p/00`, as used in `applied`.
     pub fn name(&self) -> String {
         format!("{}/{:02}", self.kind.letter(), self.lane)
     }
@@ -65,22 +64,22 @@ impl fmt::Display for LogId {
     }
 }
 
-/// The partition of `GSI1` that holds the workspaces of a category, by age.
+/// Partition of `GSI1` with the workspaces of a category, by age.
 fn workspaces_of(category: &Id) -> String {
     format!("wc#{category}/w")
 }
 
-/// The partition that holds a workspace with its models, configurations, releases and free counters.
+/// Partition with a workspace, its models, configurations, releases and free counters.
 pub fn workspace_page(workspace: &Id) -> String {
     format!("w#{workspace}")
 }
 
-/// The workspace of a partition that is one of [`workspace_page`].
+/// Parses the workspace of a partition of [`workspace_page`].
 pub fn parse_workspace_page(pk: &str) -> Option<Id> {
     Id::parse(pk.strip_prefix("w#")?).ok()
 }
 
-/// The workspace of a partition and what follows its id, such as `/day`.
+/// Parses the workspace of a partition, and the rest after its id, such as `/day`.
 pub fn parse_workspace_part(pk: &str) -> Option<(Id, &str)> {
     let rest = pk.strip_prefix("w#")?;
     let (id, part) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -92,19 +91,19 @@ pub fn release_index(model: &Id, release: &Id) -> (String, String) {
     (format!("m#{model}/r"), format!("r#{release}"))
 }
 
-/// The guard that keeps a name unique among the children of one type under a parent (a key such
-/// as `w#<id>`, or `` for the root). It holds the id of the entity that has the name.
+/// Unique-name item: keeps a name unique among the children of one type under a parent (a key such as `w#<id>`, or ``
+/// for the root). It holds the id of the entity with the name.
 fn name_guard(parent: &str, kind: &str, name: &str) -> Key {
     Key::new(format!("@name#{parent}/{kind}"), name)
 }
 
-/// A key for asking whether the table answers. It stands among the names of categories, where every reader of
-/// the catalog may read, and no category can have its name.
+/// Key for testing whether the table answers. It is among the names of categories, which every reader of the catalog
+/// may read, and no category can have its name.
 pub fn probe() -> Key {
     name_guard("", "wc", "@")
 }
 
-/// Key that a service writes to find out if the table takes writes.
+/// Key that a service writes to test whether the table takes writes.
 pub fn write_probe() -> Key {
     Key::new("sys/probe", "write")
 }
@@ -146,7 +145,7 @@ pub fn segments_of_kind(workspace: &Id, day: Day, kind: Kind) -> KeyRange {
     KeyRange::prefix(day_partition(workspace), &format!("day#{day}/{}/", kind.letter()))
 }
 
-/// All segments of a workspace that stand after those of `log`, for skipping from log to log.
+/// All segments of a workspace after those of `log`, for skipping from log to log.
 pub fn segments_after(log: &LogId) -> KeyRange {
     KeyRange { pk: day_partition(&log.workspace), from: format!("{log}/{END}"), to: format!("day#{END}") }
 }
@@ -156,13 +155,13 @@ pub fn segments_since(workspace: &Id, first: Day) -> KeyRange {
     KeyRange { from: format!("day#{first}"), ..segments(workspace) }
 }
 
-/// All segments of a workspace that stand after those of a kind on a day.
+/// All segments of a workspace after those of a kind on a day.
 pub fn segments_after_day(workspace: &Id, day: Day, kind: Kind) -> KeyRange {
     KeyRange { from: format!("day#{day}/{}/{END}", kind.letter()), ..segments(workspace) }
 }
 
-/// The range that holds the segments of a kind on the days after one and before another, both of which may be none; it
-/// holds those of other kinds as well.
+/// Range with the segments of a kind on the days after one and before another, either of which may be missing; it also
+/// contains segments of other kinds.
 pub fn segments_of_kind_between(
     workspace: &Id,
     kind: Kind,
@@ -194,20 +193,19 @@ pub fn segments(workspace: &Id) -> KeyRange {
     KeyRange::prefix(day_partition(workspace), "day#")
 }
 
-/// The log and number of a segment's key. `None`, when the key is not one of a segment.
+/// Parses the log and number of a segment's key; `None` for another key.
 pub fn parse_segment(key: &Key) -> Option<(LogId, u64)> {
     parse_place(key.pk.strip_prefix("w#")?.strip_suffix("/day")?, &key.sk)
 }
 
-/// The log and number of a segment as people name it: day, kind, lane and number, such as
-/// `2013-06-01/p/00/42`.
+/// Parses the log and number of a segment as users write it: day, kind, lane and number, such as `2013-06-01/p/00/42`.
 pub fn parse_segment_name(workspace: &Id, name: &str) -> Option<(LogId, u64)> {
     let (log, seq) = name.rsplit_once('/')?;
     let seq: u64 = seq.parse().ok().filter(|seq| *seq <= MAX_SEQ)?;
     parse_place(workspace.as_str(), &format!("day#{log}/{seq:010}"))
 }
 
-/// The log and number that a sort key names in a workspace.
+/// Parses the log and number of a sort key in a workspace.
 fn parse_place(workspace: &str, sk: &str) -> Option<(LogId, u64)> {
     let workspace = Id::parse(workspace).ok()?;
     let mut parts = sk.strip_prefix("day#")?.split('/');
@@ -218,22 +216,22 @@ fn parse_place(workspace: &str, sk: &str) -> Option<(LogId, u64)> {
     parts.next().is_none().then_some((LogId { workspace, day, kind, lane }, seq))
 }
 
-/// The log of a workspace that displays as `text`, such as `day#2013-06-01/p/03`.
+/// Parses the log of a workspace from its displayed form, such as `day#2013-06-01/p/03`.
 pub fn parse_log(workspace: &Id, text: &str) -> Option<LogId> {
     parse_segment(&Key::new(day_partition(workspace), format!("{text}/{:010}", 1))).map(|(log, _)| log)
 }
 
-/// Over how many partitions the markers of batches are spread: each takes about 1,000 a second.
+/// Number of partitions of idempotency records: each takes about 1,000 writes a second.
 const BATCH_PARTITIONS: u32 = 256;
 
-/// The marker of a batch of a kind, by its idempotency key.
+/// Idempotency record of a batch of a kind.
 pub fn batch(workspace: &Id, kind: Kind, idempotency_key: &str) -> Key {
     let sk = format!("{}/key/{idempotency_key}", kind.letter());
     let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
     Key::new(format!("w#{workspace}/batch/{bucket:02x}"), sk)
 }
 
-/// The marker of a chunk of a file, by the digest of its bytes and the group of days.
+/// Record of a chunk of a file, by the digest of its bytes and the group of days.
 pub fn chunk(workspace: &Id, kind: Kind, digest: &str, group: i32) -> Key {
     let sk = format!("{}/chunk/{digest}/{group}", kind.letter());
     let bucket = crc32fast::hash(sk.as_bytes()) % BATCH_PARTITIONS;
@@ -245,26 +243,26 @@ pub fn layout() -> Key {
     Key::new("sys/layout", "table")
 }
 
-/// The partition of a lane but lane 0, which stands in that of the workspace.
+/// Partition of a lane; that of lane 0 belongs to the workspace.
 pub fn lane_partition(workspace: &Id, lane: u8) -> String {
     format!("{}/{lane:02}", day_partition(workspace))
 }
 
-/// The partition of which one of [`lane_partition`] is a part.
+/// Parses the partition that one of [`lane_partition`] extends.
 pub fn parse_lane_partition(pk: &str) -> Option<&str> {
     let (logs, lane) = pk.rsplit_once('/')?;
     let is_lane = lane.len() == 2 && lane.bytes().all(|byte| byte.is_ascii_digit());
     (is_lane && is_of_logs(logs)).then_some(logs)
 }
 
-/// The log within which a sort key of a partition of segments lies, if it does.
+/// Returns the log that contains a sort key of a partition of segments, if any.
 pub fn log_at(pk: &str, sk: &str) -> Option<LogId> {
     // `day#2013-06-01/p/03/`
     const NAME: usize = 20;
     parse_segment(&Key::new(pk, format!("{}{:010}", sk.get(..NAME)?, 1))).map(|(log, _)| log)
 }
 
-/// The log that both ends of a range lie in, if it is one.
+/// Returns the log that contains both ends of a range, if it is one.
 pub fn log_of_range(range: &KeyRange) -> Option<LogId> {
     log_at(&range.pk, &range.from).filter(|log| log_at(&range.pk, &range.to).as_ref() == Some(log))
 }

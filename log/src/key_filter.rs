@@ -1,9 +1,9 @@
-//! Filters of the keys of days as they stand in the table: a head that says which prefix of the logs a filter is of, and parts, of
-//! which the key decides which one says whether it may be there.
+//! Key filters of days as items: a head with the covered prefix of the logs, and parts; the key selects the part that
+//! says whether the key may occur.
 //!
-//! Parts are written first, under the digest of all of them, so two writers cannot mix theirs; then the head that names them, under
-//! the condition that it is as it was read and that the day has its events; then parts of other digests are deleted. A reader that
-//! misses a part was overtaken, and does without.
+//! Parts are written first, under the digest of all of them, so parts of two writers do not mix; then the head that
+//! names them, on the condition that it is as it was read and that the day is not expired; then parts of other digests
+//! are deleted. A reader that misses a part was overtaken, and works without the filter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use table::{Condition, Item, Key, Query, Table, Write, query_all, unless_overtak
 
 use crate::{key, projection::Applied};
 
-/// The kinds of events whose keys have filters.
+/// Kinds of events with filters.
 pub const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
 
-/// The version of a head, and of a part; what a part holds has a version of its own.
+/// Version of a head, and of a part; the data of a part has a version of its own.
 const ITEM_VERSION: i64 = 1;
 
 /// Number of parts written or deleted at once.
 const AT_ONCE: usize = 16;
 
-/// The attribute of a part that holds it.
+/// Attribute with the data of a part.
 const DATA: &str = "data";
 
 /// Identity of a filter.
@@ -49,23 +49,23 @@ impl At<'_> {
 /// Events that a filter covers, and its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Grows by one with each write; 0 when there is none.
+    /// Number of writes; 0 if there is no filter.
     pub ver: i64,
-    /// The prefix of each log of the day and kind.
+    /// The covered prefix of each log of the day and kind.
     pub applied: Applied,
-    /// The latest time at which a segment of it was appended.
+    /// Latest `appended_at` of a covered segment.
     pub appended_at: Timestamp,
-    /// Number of lanes of the day, if it is known.
+    /// Number of lanes of the day, if known.
     pub lanes: Option<u8>,
-    /// The members of families that occur in it, by the names of their columns, if they are not too many.
+    /// Names of the columns of tags, features and classes that occur, unless they are too many.
     pub columns: Option<BTreeSet<String>>,
-    /// Number of distinct keys, by their hashes.
+    /// Number of distinct keys, by hash.
     pub keys: u64,
-    /// Number of parts; 0 if keys cannot be read, so that any key may be there.
+    /// Number of parts; 0 if keys cannot be read, so that any key may occur.
     pub parts: u32,
     /// Time at which it was made.
     pub made_at: Timestamp,
-    /// The digest of the parts.
+    /// Digest of the parts.
     #[serde(with = "hex")]
     pub digest: u64,
 }
@@ -90,7 +90,7 @@ impl Head {
         Item::record(at.key(), ITEM_VERSION, self)
     }
 
-    /// Reads it from its item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -99,7 +99,7 @@ impl Head {
     }
 }
 
-/// The head of a filter, if there is one.
+/// Reads the head of a filter, if there is one.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -107,7 +107,7 @@ pub async fn head(table: &dyn Table, at: At<'_>) -> Result<Option<Head>> {
     table.get(&at.key()).await?.as_ref().map(Head::from_item).transpose()
 }
 
-/// The heads of the filters of the days from `from` to `to`.
+/// Reads the heads of the filters of the days from `from` to `to`.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -126,7 +126,7 @@ pub async fn heads(
     query_all(table, query).await?.iter().map(of).collect()
 }
 
-/// A part of a filter; `None`, when another filter has taken its place since its head was read.
+/// Reads a part of a filter; `None` if another filter has replaced it since its head was read.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -137,8 +137,8 @@ pub async fn part(table: &dyn Table, at: At<'_>, head: &Head, number: u32) -> Re
     item.take_bytes(DATA)
 }
 
-/// Puts a filter in the place of the one whose version is `before`, 0 where there is none; whether nobody else was quicker, and the
-/// day has its events.
+/// Replaces the filter of version `before` (0 for none). Returns true if no writer was quicker and the day is not
+/// expired.
 ///
 /// # Errors
 /// Errors of the table.
@@ -166,7 +166,8 @@ pub async fn write(
     Ok(is_written)
 }
 
-/// Deletes the parts that the head does not name: those of a filter before it, and those of a writer that came too late or died.
+/// Deletes the parts that the head does not name: those of an earlier filter, and those of a writer that came too late
+/// or died.
 async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     let named = head(table, at).await?.map(|head| head.digest);
     let range = key::key_filter_parts(at.workspace, at.version, at.day, at.kind);
@@ -182,7 +183,7 @@ async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
 /// Deletes all filters of a day: the heads first, so that no reader finds one without its parts.
 ///
 /// # Errors
-/// Errors of the table. It may be called again at any time.
+/// Errors of the table. It can be repeated at any time.
 pub async fn delete(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<()> {
     for range in [
         key::key_filters_between(workspace, version, day, day),
@@ -196,7 +197,7 @@ pub async fn delete(table: &dyn Table, workspace: &Id, version: u32, day: Day) -
     Ok(())
 }
 
-/// The digest of the parts of a filter.
+/// Computes the digest of the parts of a filter.
 pub fn digest(parts: &[Vec<u8>]) -> u64 {
     let mut sha = Sha256::new();
     for part in parts {

@@ -1,5 +1,5 @@
-//! The heads of the logs of a kind, for those who look again and again. Looking at a log that has not grown asks for
-//! the key behind its head, where nothing is: one unit of DynamoDB, however large segments are.
+//! Known heads of the logs of a kind, for pollers. Polling a log that has not grown reads the missing key after its
+//! head: one unit of DynamoDB for segments of any size.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
 /// Number of days looked at side by side.
 const DAYS_AT_ONCE: usize = 8;
 
-/// The logs of a kind in a workspace with their heads, as far as they are known.
+/// Known heads of the logs of a kind in a workspace.
 #[derive(Clone, Debug)]
 pub struct Known {
     workspace: Id,
@@ -26,7 +26,7 @@ pub struct Known {
     lanes: BTreeMap<Day, u8>,
 }
 
-/// Heads found by a look at a day.
+/// Heads found by polling a day.
 struct Found {
     day: Day,
     lanes: Option<u8>,
@@ -34,7 +34,7 @@ struct Found {
 }
 
 impl Known {
-    /// With heads of which is known that they are there.
+    /// Creates it from heads that are known to exist.
     pub fn new(workspace: &Id, kind: Kind, heads: Heads) -> Self {
         Self { workspace: workspace.clone(), kind, heads, lanes: BTreeMap::new() }
     }
@@ -49,7 +49,7 @@ impl Known {
         self.heads.last_key_value().map(|(log, _)| log.day)
     }
 
-    /// Takes a head; whether it is news.
+    /// Records a head; returns true if it is new.
     pub fn note(&mut self, log: LogId, seq: u64) -> bool {
         let known = self.heads.entry(log).or_default();
         let is_news = seq > *known;
@@ -57,12 +57,12 @@ impl Known {
         is_news
     }
 
-    /// Forgets a day whose events are gone.
+    /// Forgets an expired day.
     pub fn forget(&mut self, day: Day) {
         self.heads.retain(|log, _| log.day != day);
     }
 
-    /// Looks at some days, and at those behind the last day that is known. Returns the days that have grown.
+    /// Polls some days, and those after the last known day. Returns the days that have grown.
     ///
     /// # Errors
     /// Errors of the table.
@@ -73,7 +73,7 @@ impl Known {
         Ok(grown)
     }
 
-    /// Looks at all days. Returns those that have grown.
+    /// Polls all days. Returns those that have grown.
     ///
     /// # Errors
     /// Errors of the table.
@@ -99,7 +99,7 @@ impl Known {
         Ok(found.into_iter().filter_map(|found| self.take(found)).collect())
     }
 
-    /// Looks for days between two that are known, or before or after all that are.
+    /// Searches for days between two known ones, or before or after all of them.
     async fn look_between(
         &mut self,
         table: &dyn Table,
@@ -136,7 +136,7 @@ impl Known {
         has_grown.then_some(found.day)
     }
 
-    /// Looks for growth of a day.
+    /// Polls a day.
     fn found<'a>(
         &self,
         table: &'a dyn Table,

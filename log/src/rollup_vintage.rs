@@ -1,10 +1,10 @@
-//! Rollups of days at some ages of the days, with the parts of their breakdowns.
+//! Vintages of rollups: rollups of days at some ages, with the parts of their breakdowns.
 //!
-//! Each is decided once, as the vintages of evaluations are ([`crate::vintage`]): put under the condition that there is none, and
-//! rewritten only when keys are erased, or [taken back](take_back) when it was made before its time. It names its parts by the
-//! digest of their content, so a part that did not change from one age to the next stands once: additions of outcomes stand in
-//! the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is empty: no
-//! event of the day was known then.
+//! Each is written once, like vintages of evaluations ([`crate::vintage`]): on the condition that there is none. It is
+//! rewritten only by an erasure, or [taken back](take_back) if it was made before its time. It names its parts by the
+//! digest of their content, so ages share an unchanged part: numbers that outcomes add to are in the rollup itself.
+//! Parts are written before the rollup that names them. A part that only later ages name is empty at earlier ones: no
+//! such event was known then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,15 +31,15 @@ const TRIES: usize = 10;
 /// Rollup of a day at an age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RollupVintage {
-    /// Prefix of the day's logs that had been appended by then.
+    /// Covered prefix of the day's logs.
     pub applied: Applied,
-    /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
+    /// Segments of these logs that are left out because an operator skipped them, by the name of their log.
     pub left_out: BTreeSet<(String, u64)>,
-    /// Rollup, in a text that is the same for the same events.
+    /// The rollup as text, equal for equal events.
     pub rollup: String,
-    /// Rollup that counts the predictions of its features; `None` when the day has no features.
+    /// Rollup with the number of predictions of its features; `None` if the day has no features.
     pub features: Option<String>,
-    /// Parts of its breakdowns. A part of several ages is held once.
+    /// Parts of its breakdowns. A part shared by several ages is held once.
     pub parts: BTreeMap<Breakdown, Arc<str>>,
 }
 
@@ -47,7 +47,7 @@ pub struct RollupVintage {
 pub type RollupVintages = BTreeMap<Day, BTreeMap<u32, RollupVintage>>;
 
 impl RollupVintage {
-    /// Returns whether both are of the same segments.
+    /// Returns whether both cover the same segments.
     pub fn is_of_same(&self, other: &Self) -> bool {
         self.applied == other.applied && self.left_out == other.left_out
     }
@@ -76,7 +76,7 @@ impl RollupVintage {
         let mut named: BTreeMap<String, u64> = names_of(head)?;
         let mut states = BTreeMap::new();
         for ((breakdown, digest), state) in parts {
-            // Parts of other ages stand beside them.
+            // Parts of other ages are among these items.
             if named.get(&breakdown.to_string()) == Some(digest) {
                 states.insert(*breakdown, Arc::clone(state));
                 named.remove(&breakdown.to_string());
@@ -154,8 +154,8 @@ pub async fn last_age(table: &dyn Table, workspace: &Id, day: Day) -> Result<Opt
     Ok(items.iter().filter_map(age).max())
 }
 
-/// Writes a rollup at an age, unless there is one, the events of its day are gone, or an erasure has begun or ended since the
-/// epoch was read. Returns whether it was written. Parts that `there` has are not written.
+/// Writes a rollup at an age, unless there is one, the day is expired, or an erasure has begun or ended since the epoch
+/// was read. Returns whether it was written. Parts in `there` exist already.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
@@ -176,9 +176,9 @@ pub async fn write(
     decide(table, epoch, (workspace, day), &parts, (head, Condition::Absent)).await
 }
 
-/// Rewrites the rollups of a day, of the same events without erased keys, unless the events of the day are gone or another
-/// erasure was begun since the epoch was read; then deletes the parts that none of them names any more. While an erasure goes on
-/// no other process writes any.
+/// Rewrites the rollups of a day without erased keys, unless the day is expired or another erasure was begun since the
+/// epoch was read; then deletes the parts that none of them names any more. During an erasure no other process writes
+/// vintages.
 ///
 /// Two processes may do so at once, with different segments left out, and delete parts that the other one is about to name. So
 /// both check the result: the last one to check sees the writes of the other, and rewrites everything if a part is missing.
@@ -204,8 +204,8 @@ pub async fn write_again(
     }
 }
 
-/// Deletes the rollups of a day from an age on, the last one first, and the parts that no other one names: they are to be made
-/// again.
+/// Deletes the rollups of a day from an age on, the last first, and the parts that no other one names, so that they are
+/// made again.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.

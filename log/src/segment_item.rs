@@ -1,5 +1,5 @@
-//! A segment as it stands in the table: the packed events with what must be known about them
-//! without unpacking. It never changes, but that keys in it may be erased ([`crate::erased`]).
+//! Segments as items: the packed events, and attributes that can be read without unpacking them. A segment changes only
+//! by erasures of keys ([`crate::erased`]).
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,17 @@ use crate::{
     merged::FROM,
 };
 
-/// Version of the item around packed events: of one segment, or of several that were merged.
+/// Version of the item around packed events: of one segment, or of several merged ones.
 pub(crate) const ITEM_VERSION: i64 = 1;
 
-/// The most rows in a segment.
+/// Maximum rows of a segment.
 pub const MAX_SEGMENT_ROWS: usize = 10_000;
 
-/// About how many bytes of packed events a segment may have before it is cut in two.
+/// Approximate bytes of packed events above which a segment is split.
 pub const MAX_SEGMENT_BYTES: usize = 256 * 1024;
 
-/// Seconds after an instant at which everything appended by then is in the log: a segment is stored sooner than this after
-/// its `appended_at`, by every clock. An instant that is as far back is *closed*: what had been appended by it never
-/// changes.
+/// Seconds after which an instant is *closed*: the set of events appended by then never changes. Every segment is
+/// stored sooner than this after its `appended_at`, by every clock.
 pub const CLOSED_AFTER_SECONDS: i64 = 30;
 
 /// A segment of a log.
@@ -37,61 +36,60 @@ pub const CLOSED_AFTER_SECONDS: i64 = 30;
 pub struct Segment {
     /// The log.
     pub log: LogId,
-    /// Its number in the log, from 1, without holes.
+    /// Its number in the log, from 1, without gaps.
     pub seq: u64,
-    /// Number of lanes of its day and kind. Only the first segment of lane 0 says so, and only if there are
-    /// several; it may pack no event.
+    /// Number of lanes of its day and kind. Only the first segment of lane 0 has it, if there are several; it may have
+    /// no event.
     pub lanes: Option<u8>,
     /// Number of events.
     pub rows: usize,
-    /// Time of the append; never before that of the segments before it in its log.
+    /// Time of the append; never before that of earlier segments of its log.
     pub appended_at: Timestamp,
-    /// Time at which its events were known, if the author states it: no later than the append, and no earlier than that of
-    /// the segments before it in its log.
+    /// Time at which its events were known, if the author states it: no later than the append, and no earlier than that
+    /// of earlier segments of its log.
     pub known_at: Option<Timestamp>,
     /// The least and greatest [`event::Kind::time_field`] in it, in microseconds.
     pub times: (i64, i64),
-    /// The batches whose events it holds, in row order.
+    /// The batches of its events, in row order.
     pub batches: Vec<BatchPart>,
-    /// Rows of its chunk that each part holds, where batches are chunks of files; empty for a part that is a row range, and
-    /// as a whole where no part is of a chunk.
+    /// For each part that is of a chunk of a file, its rows of the chunk; empty for other parts, and as a whole if no
+    /// part is of a chunk.
     pub indexes: Vec<Vec<u32>>,
     /// Author of each part; empty if there is none.
     pub authors: Authors,
     /// Number of events that name each release.
     pub releases: BTreeMap<String, u64>,
-    /// Number of events that take others back.
+    /// Number of events that retract others.
     pub retracted: u64,
-    /// Number of times it was rewritten because keys of events in it were erased.
+    /// Number of times it was rewritten by erasures.
     pub ver: i64,
     /// Number of its events with erased keys.
     pub erased: u64,
-    /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
+    /// The events, packed by [`segment::encode`]. Empty if the item was read without them.
     pub data: Vec<u8>,
 }
 
-/// The attribute that holds the events.
+/// Attribute with the events.
 pub const DATA: &str = "data";
 
-/// The attribute of the first segment of lane 0 that says how many lanes its day and kind has; only there when there are several.
+/// Attribute of the first segment of lane 0 with the number of lanes of its day and kind; missing if that is 1.
 pub const LANES: &str = "lanes";
 
-/// The attribute that says when the events were known; only there when that is stated.
+/// Attribute with the stated time at which the events were known; missing if none is stated.
 pub const KNOWN_AT: &str = "known_at";
 
-/// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
+/// Attribute with the rows of chunks that the parts hold; missing if there are no such parts.
 const INDEXES: &str = "indexes";
 
-/// The attribute that says who appended each part; only there where that is known.
+/// Attribute with the author of each part; missing if unknown.
 pub const AUTHORS: &str = "authors";
 
-/// The attribute that says how often a segment was written again, and how many of its events are of keys that were erased; only there where
-/// some are.
+/// Attribute with the number of rewrites; missing before the first.
 pub const VER: &str = "ver";
 /// Attribute with the number of its events that have erased keys.
 pub const ERASED: &str = "erased";
 
-/// The attributes that say everything about a segment but its events and who appended them.
+/// Attributes of a segment except its events and their authors.
 pub const SUMMARY: &[&str] = &[
     "v",
     "n",
@@ -157,7 +155,7 @@ impl Segment {
         }
     }
 
-    /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
+    /// Makes the first segment of a lane 0, without events: its day and kind has `lanes` lanes.
     ///
     /// # Errors
     /// Errors of [`segment::encode`].
@@ -171,12 +169,12 @@ impl Segment {
         self.known_at.unwrap_or(self.appended_at)
     }
 
-    /// Place among the segments of its day and kind.
+    /// Position among the segments of its day and kind.
     pub fn place(&self) -> LogPosition {
         LogPosition::of(self.log.lane, self.seq)
     }
 
-    /// The item that stores it.
+    /// Encodes it as an item.
     pub fn to_item(&self) -> Item {
         self.summary().with(DATA, self.data.clone())
     }
@@ -186,7 +184,7 @@ impl Segment {
         self.summary().size() + DATA.len() + self.data.len()
     }
 
-    /// The item without the events.
+    /// Encodes it as an item without the events.
     fn summary(&self) -> Item {
         let releases = self.releases.iter().map(|(name, rows)| (name.clone(), Value::from(*rows as i64)));
         let item = Item::new(key::segment(&self.log, self.seq));
@@ -223,10 +221,10 @@ impl Segment {
             .with("releases", releases.collect::<BTreeMap<_, _>>())
     }
 
-    /// Reads a segment from its item; without `data`, when the item was read without it.
+    /// Decodes an item, with `data` only if the item was read with it.
     ///
     /// # Errors
-    /// `Corrupt`, when the item is none of a segment, or of a version that is not known.
+    /// `Corrupt` if the item is no segment, or of an unknown version.
     pub fn from_item(mut item: Item) -> Result<Self> {
         let (log, seq) =
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
@@ -281,21 +279,21 @@ impl Segment {
         })
     }
 
-    /// The batches with which rows of a chunk they hold; none where they are row ranges.
+    /// Returns the batches with the rows of a chunk that they hold; no rows for batches that are row ranges.
     pub fn parts(&self) -> impl Iterator<Item = (&BatchPart, &[u32])> {
         let indexes = self.indexes.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         self.batches.iter().zip(indexes)
     }
 
-    /// The names of the columns of its events, from their header; none, when that cannot be read.
+    /// Returns the names of the columns of its events, from their header; none if that cannot be read.
     pub fn column_names(&self) -> impl Iterator<Item = String> + use<> {
         names_in(&self.data)
     }
 
-    /// Unpacks the events, only the columns that are wanted.
+    /// Unpacks the events, only the wanted columns.
     ///
     /// # Errors
-    /// `Corrupt`, naming the segment, when they cannot be unpacked.
+    /// `Corrupt`, naming the segment, if they cannot be unpacked.
     pub fn unpack(&self, wanted: impl Fn(&str) -> bool) -> Result<Columns> {
         let named =
             |error: Error| Error::corrupt(format!("segment {}: {error}", key::segment(&self.log, self.seq)));
@@ -308,7 +306,7 @@ impl Segment {
     }
 }
 
-/// The names of the columns of the events that an item packs, from the header; none, when that cannot be read.
+/// Returns the names of the columns of an item's packed events, from the header; none if that cannot be read.
 pub fn column_names(item: &Item) -> impl Iterator<Item = String> + use<> {
     names_in(item.bytes(DATA).unwrap_or_default())
 }
@@ -318,7 +316,7 @@ fn names_in(data: &[u8]) -> impl Iterator<Item = String> + use<> {
     header.into_iter().flat_map(|header| header.columns).map(|column| column.name)
 }
 
-/// Number of lanes of a day and kind, as the first item of its lane 0 says; `None`, when it does not say it.
+/// Returns the number of lanes of a day and kind from the first item of its lane 0; `None` if it has none.
 pub fn lanes_of_day(first: &Item) -> Option<u8> {
     lanes(first).ok()
 }

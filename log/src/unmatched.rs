@@ -1,10 +1,10 @@
-//! Unmatched outcomes: the ones that wait, and decisions about all other ones.
+//! Unmatched outcomes: waiting outcomes, and decisions (matches) about others.
 //!
-//! **Decisions are the truth.** They are numbered without gaps for each segment of unmatched outcomes. Each is put under the
-//! condition that its number is free, by a writer that knows all before it. So each outcome is decided once, and a decision
-//! never changes, except one by a clock that was ahead, which said of rows that they have waited for too long
-//! ([`take_back`]). The item of a segment that [waits](Waiting) is an index of that: the outcomes that are left, and the
-//! number of decisions that were carried out. Without it, or with an old one, the decisions say the same.
+//! **Decisions are the source of truth.** They are numbered without gaps for each segment of unmatched outcomes. Each
+//! is put if its number is free, by a writer that has read all earlier ones. So each outcome is decided once, and a
+//! decision never changes, except one by a clock that was ahead, in which rows had waited for too long ([`take_back`]).
+//! The item of a segment that [waits](Waiting) is an index: the remaining outcomes, and the number of executed
+//! decisions. It can be rebuilt from the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,30 +27,31 @@ const WAITING_VERSION: i64 = 1;
 const DECISION_VERSION: i64 = 1;
 const TAKEN_VERSION: i64 = 1;
 
-/// Maximum age of a prediction when an outcome is observed that does not say its time, in days.
+/// Maximum age, in days, of the prediction of an outcome without a date, at its observation.
 pub const LOOK_BACK_DAYS: i64 = 90;
 
-/// Days that an outcome waits.
+/// Maximum days for which an outcome waits.
 pub const WAITS_DAYS: i64 = 90;
 
 /// Number of items deleted at once.
 const DELETES_AT_ONCE: usize = 16;
 
-/// The most predictions that outcomes of one decision judge (one that judges none counts as one), so that it fits an item and an append.
+/// Maximum predictions labelled by the outcomes of one decision (an outcome that labels none counts as one), so that it
+/// fits an item and an append.
 pub const MAX_DECIDED: usize = 5_000;
-/// The most days that outcomes of one decision judge, unless it is about one outcome.
+/// Maximum days labelled by the outcomes of one decision, unless it is about one outcome.
 pub const MAX_DECIDED_DAYS: usize = 64;
 
-/// A segment of which some outcomes wait, or of which a decision is not known to be carried out.
+/// Segment with waiting outcomes, or with a decision that is not known to be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Grows by one with each write; 0 before the first.
+    /// Number of writes; 0 before the first.
     pub ver: i64,
     /// Time at which the segment was appended.
     pub arrived_at: Timestamp,
     /// The rows that wait.
     pub left: BTreeSet<u32>,
-    /// Number of decisions that were carried out.
+    /// Number of executed decisions.
     pub decided: u32,
     /// Last search for their predictions.
     pub looked: Option<Looked>,
@@ -59,15 +60,15 @@ pub struct Waiting {
 /// Search for predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
-    /// Time at which the logs were first seen as they were.
+    /// Time at which the logs were first seen in this state.
     pub at: Timestamp,
-    /// The first day on which one of them may be.
+    /// First day that may have one of the predictions.
     pub from: Day,
-    /// A digest of how they were.
+    /// Digest of this state.
     #[serde(with = "crate::key_filter::hex")]
     pub of: u64,
-    /// True if everything in the logs had been appended by the instant as of which they were searched: the same digest then
-    /// says that nothing has come.
+    /// True if all events in the logs were appended by the instant of the search: then the same digest means that
+    /// nothing has come.
     pub is_all: bool,
 }
 
@@ -77,7 +78,7 @@ impl Waiting {
         Self { ver: 0, arrived_at, left: (0..rows as u32).collect(), decided: 0, looked: None }
     }
 
-    /// Returns the item after a decision, which must be the next, was carried out.
+    /// Returns the item after the next decision was executed.
     #[must_use]
     pub fn after(mut self, decision: &Decision) -> Self {
         decision.rows().for_each(|row| _ = self.left.remove(&row));
@@ -99,7 +100,7 @@ impl Waiting {
         }
     }
 
-    /// Reads it from its item.
+    /// Decodes an item.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -119,20 +120,20 @@ impl Waiting {
 /// Decision about some outcomes of a segment. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Closed instant of the search: it covers all that had been appended by then.
+    /// Closed instant of the search, which covers all events appended by then.
     pub as_of: Timestamp,
-    /// The rows that judge predictions, each with their instants in microseconds, of which there is one at least. A row is there once.
+    /// The rows that label predictions, each with at least one instant in microseconds. No row occurs twice.
     pub matched: BTreeMap<u32, Vec<i64>>,
-    /// The rows that have waited for too long, and judge nothing.
+    /// The rows that have waited for too long, and label nothing.
     pub expired: BTreeSet<u32>,
-    /// The rows that would judge too many predictions, and judge none.
+    /// The rows that would label too many predictions, and label none.
     pub refused: BTreeSet<u32>,
-    /// Segment of each log that outcomes of it go to, which stands before any of them.
+    /// For each log that its outcomes go to, a segment before any of them.
     pub after: BTreeMap<LogId, u64>,
 }
 
 impl Decision {
-    /// The rows that it is about.
+    /// Returns the rows that it decides.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
         self.matched.keys().chain(&self.expired).chain(&self.refused).copied()
     }
@@ -166,8 +167,8 @@ impl Decision {
     }
 }
 
-/// Rows with instants as bytes: how many rows, then of each the rows between it and the one before, how many instants it
-/// has, and the step of each.
+/// Encodes rows with instants: the number of rows, then for each its distance from the previous one, its number of
+/// instants, and the step of each.
 fn encode(matched: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, matched.len() as u64);
@@ -184,7 +185,7 @@ fn encode(matched: &BTreeMap<u32, Vec<i64>>) -> Vec<u8> {
     out
 }
 
-/// The inverse of [`encode`].
+/// Inverts [`encode`].
 fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.varint_at_most(MAX_SEGMENT_ROWS, "the number of rows")?;
@@ -209,7 +210,7 @@ fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, Vec<i64>>> {
     if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(matched) }
 }
 
-/// Returns the last segment of a log of unmatched outcomes that was taken up.
+/// Returns the last recorded segment of a log of unmatched outcomes.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -219,8 +220,8 @@ pub async fn taken_up(table: &dyn Table, log: &LogId) -> Result<u64> {
     u64::try_from(item.int("seq")?).map_err(|_| item.corrupt("`seq` is no number of a segment"))
 }
 
-/// Takes up the next segment of a log, appended at an instant and with this number of rows: from now on it waits. True, if
-/// no other writer was quicker and the day has its events.
+/// Records the next segment of a log, with its time of append and number of rows: from now on it waits. Returns true if
+/// no other writer was quicker and the day is not expired.
 ///
 /// # Errors
 /// Errors of the table.
@@ -243,13 +244,12 @@ pub async fn take_up(
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
-/// Condition that the events of a log's day are there.
+/// Condition that a log's day is not expired.
 fn is_kept(log: &LogId) -> Write {
     Write::Check(key::expired(&log.workspace, log.day), Condition::Absent)
 }
 
-/// Returns the waiting outcomes of a segment; `None` if there are none: it is not taken up yet, or all of it is decided and
-/// was carried out.
+/// Returns the waiting outcomes of a segment; `None` if it is not recorded yet, or fully decided and executed.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -257,8 +257,8 @@ pub async fn of_segment(table: &dyn Table, segment: &UnmatchedSegment) -> Result
     table.get(&key::waiting(segment)).await?.as_ref().map(Waiting::from_item).transpose()
 }
 
-/// Returns waiting segments of a workspace in the order in which they came, after a key; and the last key that was looked
-/// at, if there are more.
+/// Returns waiting segments of a workspace in the order of arrival, after a key; and the last key read, if there are
+/// more.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -283,8 +283,8 @@ pub async fn waiting(
     Ok((page.items.iter().map(waits).collect::<Result<_>>()?, last))
 }
 
-/// Replaces the item of a waiting segment that was read, or deletes it if all of it is decided. True, if no other writer
-/// was quicker.
+/// Replaces the item of a waiting segment as it was read, or deletes it if all rows are decided. Returns true if no
+/// other writer was quicker.
 ///
 /// # Errors
 /// Errors of the table.
@@ -299,7 +299,7 @@ pub async fn write(table: &dyn Table, segment: &UnmatchedSegment, waiting: &mut 
     unless_overtaken(written).map(|written| written.is_some())
 }
 
-/// The decisions about a segment from one number on.
+/// Reads the decisions about a segment from one number on.
 ///
 /// # Errors
 /// Errors of the table; `Corrupt`, also when one is missing.
@@ -318,12 +318,11 @@ pub async fn decisions(
     items.iter().zip(first..).map(decision).collect()
 }
 
-/// Deletes all that is known of the unmatched outcomes that came on a day whose events are gone: after that nothing is taken
-/// up or decided any more. It returns false, and deletes nothing, while a decision is left that was not carried out, for
-/// that reads the events.
+/// Deletes everything about unmatched outcomes that arrived on an expired day; then nothing can be recorded or decided.
+/// Returns false, and deletes nothing, while a decision is not executed, as that needs the events.
 ///
 /// # Errors
-/// Errors of the table, and `Corrupt`. It may be called again at any time.
+/// Errors of the table, and `Corrupt`. It can be repeated at any time.
 pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
     let [waits, taken, decided] = key::unmatched_of_day(workspace, day);
     let waits = query_all(table, Query::table(waits)).await?;
@@ -347,8 +346,8 @@ pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool>
     Ok(true)
 }
 
-/// Puts a decision, which must be the next one about its segment. True, if no other writer was quicker, the day on which
-/// its outcomes came has its events, and none were rewritten without their keys since the epoch was read.
+/// Puts the next decision about its segment. Returns true if no other writer was quicker, the arrival day of its
+/// outcomes is not expired, and no events were rewritten by an erasure since the epoch was read.
 ///
 /// # Errors
 /// Errors of the table.
@@ -364,7 +363,7 @@ pub async fn decide(
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
-/// The decisions about outcomes that came on a day or later.
+/// Reads the decisions about outcomes that arrived on a day or later.
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -381,9 +380,8 @@ pub async fn decisions_since(
     items.iter().map(decision).collect()
 }
 
-/// Takes back what a clock that was ahead said in a decision: sets `as_of` to at most `now` and, with the time at which its
-/// segment was appended, lets rows wait again that were said to have waited for too long. True, if no other writer was
-/// quicker, as in [`decide`].
+/// Corrects a decision by a clock that was ahead: sets `as_of` to at most `now` and, with the time at which its segment
+/// was appended, lets rows wait again that had expired. Returns true if no other writer was quicker, as in [`decide`].
 ///
 /// # Errors
 /// Errors of the table, and `Corrupt`.
@@ -400,7 +398,7 @@ pub async fn take_back(
         let rows = std::mem::take(&mut again.expired);
         let waiting = match of_segment(table, &id.segment).await? {
             Some(waiting) => waiting,
-            // All of it is decided, and was carried out.
+            // All rows are decided and executed.
             None => {
                 let last = decisions(table, &id.segment, 1).await?.last().map_or(0, |(last, _)| last.number);
                 Waiting { decided: last, ..Waiting::new(arrived_at, 0) }

@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// What is stored of an erased key: it is refused for good.
+    /// Digest stored for an erased key, which is refused for good.
     #[test]
     fn golden_digest() {
         let hex: String =

@@ -1,5 +1,4 @@
-//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that and of digests; and of how live releases stand against
-//! those that predict beside them.
+//! Keys of alert rules, their states and transitions, of deliveries, and of comparisons of live releases.
 
 use event::{Day, Id, Timestamp};
 use table::{Key, KeyRange};
@@ -11,7 +10,7 @@ pub fn alert_rules(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#alerts")
 }
 
-/// The partition of `GSI1` that holds the alert rules of all workspaces that have some.
+/// Partition of `GSI1` with the alert rules of all workspaces that have some.
 pub const ALERT_RULES: &str = "alert-rules";
 
 /// Position of the alert rules of a workspace in `GSI1`.
@@ -19,13 +18,13 @@ pub fn alert_rules_index(workspace: &Id) -> (String, String) {
     (ALERT_RULES.to_owned(), workspace_page(workspace))
 }
 
-/// The workspace of a key of [`alert_rules`]. `None`, when it is another key.
+/// Parses the workspace of a key of [`alert_rules`]; `None` for another key.
 pub fn parse_alert_rules(key: &Key) -> Option<Id> {
     let workspace = parse_workspace_page(&key.pk)?;
     (alert_rules(&workspace) == *key).then_some(workspace)
 }
 
-/// The partition of what is noted of the alert rules of a workspace when they are judged.
+/// Partition with the states and transitions of the alert rules of a workspace.
 fn judged_partition(workspace: &Id) -> String {
     format!("w#{workspace}/alert")
 }
@@ -40,12 +39,12 @@ pub fn standings(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "standing#")
 }
 
-/// The rule of a key of [`standing`]. `None`, when it is another key.
+/// Parses the rule of a key of [`standing`]; `None` for another key.
 pub fn parse_standing(sk: &str) -> Option<&str> {
     sk.strip_prefix("standing#")
 }
 
-/// Comparisons of live releases with those that predict beside them.
+/// Comparisons of live releases with releases that predict beside them.
 pub fn challenges(workspace: &Id) -> Key {
     Key::new(judged_partition(workspace), "challenges")
 }
@@ -70,12 +69,12 @@ pub fn transitions(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
-/// All that ever crossed.
+/// All transitions.
 pub fn all_transitions(workspace: &Id) -> KeyRange {
     KeyRange::prefix(judged_partition(workspace), "transition#")
 }
 
-/// Delivery of something of a day to a webhook: a transition, by its rule and when that was created, or a page of a digest
+/// Delivery to a webhook on a day: of a transition, by its rule and the rule's creation, or of a page of a digest
 /// (`@digest/1`).
 pub fn delivery(workspace: &Id, day: Day, source: &str, webhook: &str) -> Key {
     Key::new(judged_partition(workspace), format!("delivery#{day}/{source}/{webhook}"))
@@ -95,7 +94,7 @@ pub fn deliveries_since(workspace: &Id, day: Day) -> KeyRange {
     KeyRange { to: format!("delivery#{END}"), ..deliveries(workspace, day, day) }
 }
 
-/// The workspace and the webhook of a key of [`delivery`]. `None`, when it is another key.
+/// Parses the workspace and the webhook of a key of [`delivery`]; `None` for another key.
 pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/alert")?).ok()?;
     let parts: Vec<&str> = key.sk.strip_prefix("delivery#")?.split('/').collect();
@@ -103,7 +102,7 @@ pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
     Some((workspace, webhook))
 }
 
-/// The partition of `GSI1` that holds what is still to be posted, in all workspaces, by when it is due.
+/// Partition of `GSI1` with the unsettled deliveries of all workspaces, by due time.
 const DELIVERIES: &str = "deliveries";
 
 /// Position in `GSI1` of deliveries that are due at an instant.

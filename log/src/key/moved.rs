@@ -1,4 +1,4 @@
-//! The keys of what a restore writes down, which keys an export leaves behind, and which are of one workspace.
+//! Keys for exports and restores: markers of restores, keys left behind by an export, and the keys of one workspace.
 
 use event::Id;
 use table::Key;
@@ -9,34 +9,35 @@ use super::{
     write_probe,
 };
 
-/// Mark of a table that was restored from an export, or is being restored.
+/// Marker of a table that was restored from an export, or is being restored.
 pub fn restored() -> Key {
     Key::new("sys/restore", "export")
 }
 
-/// Mark of a workspace that was restored into a table beside others.
+/// Marker of a workspace that was restored into a table beside others.
 pub fn restored_workspace(workspace: &Id) -> Key {
     Key::new(restored().pk, format!("w#{workspace}"))
 }
 
-/// Relation of an item to a workspace, as far as its key says it.
+/// Relation of an item to a workspace, as its key shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfMoved {
-    /// It is the workspace's own.
+    /// It belongs to the workspace.
     Own,
-    /// It is what users, groups or systems have of the workspace: roles, what they follow, have seen and have answered.
+    /// It belongs to a user, group or system, and is about the workspace: roles, follows, seen marks, answers in
+    /// reviews.
     With(EntityId),
-    /// It is the workspace's own, if it names it: the pointer of an id.
+    /// A pointer of an id: it belongs to the workspace that it names.
     Pointer,
-    /// It is the item of the workspace itself, which says in which category it is.
+    /// The item of the workspace itself, which names its category.
     Root,
-    /// It is the guard of the name of some workspace.
+    /// The unique-name item of some workspace.
     RootGuard,
-    /// It is the item of a user, a group or a system.
+    /// The item of a user, a group or a system.
     Person(EntityId),
-    /// It is the guard of the name of one of this type.
+    /// The unique-name item of one of this type.
     PersonGuard(EntityKind),
-    /// It is something else.
+    /// Any other item.
     Other,
 }
 
@@ -78,13 +79,13 @@ impl OfMoved {
 /// Types of entities that can have a role, or follow something.
 const PEOPLE: [EntityKind; 3] = [EntityKind::User, EntityKind::Group, EntityKind::System];
 
-/// The user, group or system in whose partition an item stands.
+/// Parses the user, group or system of a partition.
 fn person_of(pk: &str) -> Option<EntityId> {
     let (kind, id) = parse_token(pk.split('/').next()?)?;
     EntityId::new(kind, id, None).filter(|_| PEOPLE.contains(&kind))
 }
 
-/// True if an item among those of a user, a group or a system is about a workspace.
+/// Returns whether an item of a user, a group or a system is about a workspace.
 fn is_with(workspace: &Id, key: &Key) -> bool {
     let is_granted = parse_grant(key).is_some_and(|(scope, _)| scope == Scope::Workspace(workspace.clone()));
     let is_followed = parse_follow(key).is_some_and(|(_, followed)| match followed {
@@ -99,7 +100,7 @@ fn is_used_quota(workspace: &Id, key: &Key) -> bool {
     quota_used_by_all(workspace, event::Day::FIRST).pk == key.pk
 }
 
-/// True if a key belongs to the processes at work on one table, and not to the data in it: leases with the positions of
+/// Returns whether a key belongs to the processes that work on a table, not to its data: leases with the positions of
 /// their feeds, heartbeats, requests for sweeps, probes. An export leaves it behind.
 pub fn stays_behind(key: &Key) -> bool {
     let is_of = |other: &Key| other.pk == key.pk;

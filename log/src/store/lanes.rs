@@ -1,10 +1,11 @@
-//! Lanes from 1 on have partitions of their own, shown as parts of one: readers and writers of logs know one partition a
-//! workspace.
+//! Lanes as partitions. Lanes from 1 on have partitions of their own, shown as one partition of the workspace to
+//! readers and writers of logs.
 //!
-//! DynamoDB takes 1,000 write units a second of a partition, and a day that begins is a new range at the end of its partition, whatever that was split into before.
-//! Lane 0 stands in the partition of all logs of its workspace, `w#<id>/day`, each other lane in `w#<id>/day/<lane>` ([`key::lane_partition`]), under
-//! the same sort keys. The first segment of lane 0 of a day and kind says how many lanes there are, and is deleted after all that stands in
-//! them: so a range is read from lane 0, and of what has several lanes one after the other.
+//! DynamoDB takes 1,000 write units a second for a partition, and a new day is a new range at the end of its partition,
+//! however that was split before. Lane 0 is in the partition of all logs of its workspace, `w#<id>/day`, each other
+//! lane in `w#<id>/day/<lane>` ([`key::lane_partition`]), under the same sort keys. The first segment of lane 0 of a
+//! day and kind has the number of lanes, and is deleted last. So a range is read from lane 0, and then, for days and
+//! kinds with several lanes, from their other lanes.
 
 use std::{
     collections::HashMap,

@@ -1,9 +1,9 @@
-//! Shows each merged item as its segments, so that readers of logs need not know of merging ([`crate::merged`]). A query for
-//! items as they are stored ([`Query::as_stored`]) gets the merged items.
+//! View of merged items as segments, so that readers of logs need not know of merging ([`crate::merged`]). Queries for
+//! stored items ([`Query::as_stored`]) get the merged items.
 //!
-//! A merged item stands under the key of its last segment. So a read that begins in the middle of it finds it, and one that ends there
-//! looks once more behind its end. Until the segments' own items are deleted both are there: the one that comes first in the order of the read
-//! is shown, and no segment twice.
+//! The key of a merged item is that of its last segment. So a read that begins in its middle finds it, and one that
+//! ends there also looks behind its end. Until the segments' own items are deleted both exist: the first in the order
+//! of the read is shown, and no segment twice.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
 /// First part of the cursors of pages of segments.
 const MARK: &str = "apart";
 
-/// The item of a key.
+/// Reads the item of a key.
 pub(super) async fn get(store: &Store, key: &Key) -> Result<Option<Item>> {
     let found = store.stored(key).await?;
     let Some((log, seq)) = key::parse_segment(key) else { return Ok(found) };
@@ -33,7 +33,7 @@ pub(super) async fn get(store: &Store, key: &Key) -> Result<Option<Item>> {
     Ok(shown.into_iter().find(|item| item.key == *key))
 }
 
-/// A page of a query.
+/// Reads a page of a query.
 pub(super) async fn read(store: &Store, query: &Query) -> Result<Page> {
     let is_of_logs = query.index == Index::Table && key::is_of_logs(&query.range.pk);
     if !is_of_logs {
@@ -52,7 +52,7 @@ pub(super) async fn read(store: &Store, query: &Query) -> Result<Page> {
     }
 }
 
-/// The first item of a log from a segment on, if it is a merged one.
+/// Reads the first item of a log from a segment on, if it is a merged one.
 async fn behind(store: &Store, log: &LogId, seq: u64, attributes: Option<&[String]>) -> Result<Option<Item>> {
     let mut query = Query::table(key::segments_from(log, seq)).limit(1).as_stored();
     query.attributes = attributes.map(<[String]>::to_vec);
@@ -137,7 +137,7 @@ impl Reading {
         }
     }
 
-    /// The segment with which the range ends, if it ends within a log.
+    /// Returns the segment with which the range ends, if it ends within a log.
     fn ends_in(&self) -> Option<(LogId, u64)> {
         key::parse_segment(&Key::new(self.range.pk.clone(), self.range.to.clone()))
     }
@@ -188,12 +188,12 @@ fn is_of_keys(names: &[String]) -> bool {
     names.iter().all(|name| name == "v")
 }
 
-/// The sort key right behind one, or right before it.
+/// Returns the sort key right after or right before one.
 pub(super) fn next_to(pk: &str, sk: &str, by: i64) -> String {
     match key::parse_segment(&Key::new(pk, sk)) {
         Some((log, seq)) => key::segment(&log, seq.saturating_add_signed(by)).sk,
         None if by > 0 => format!("{sk}\u{1}"),
-        // Nothing stands between it and this but what is no segment.
+        // Only keys that are no segments lie in between.
         None => sk.strip_suffix(|_: char| true).unwrap_or_default().to_owned(),
     }
 }
