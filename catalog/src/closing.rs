@@ -26,7 +26,7 @@ pub(super) const CLOSING_SECONDS: u64 = CACHED_SECONDS as u64 + 1;
 /// expires by the clocks of other processes.
 pub const RESERVED_SECONDS: i64 = 60;
 
-/// The attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
+/// Attribute of a workspace that is about to be deleted: a mark of its own for each deletion.
 pub(super) const CLOSING: &str = "closing";
 
 /// Attribute of a unique-name item whose name was given up.

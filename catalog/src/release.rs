@@ -17,16 +17,16 @@ use super::{
 
 pub use baseline::{Baselines, MAX_BASELINES};
 
-/// The most bytes in the URI of an artefact.
+/// Maximum bytes in the URI of an artefact.
 pub const MAX_URI_BYTES: usize = 2048;
 
-/// The most bytes in a commit, a digest and the name of an author.
+/// Maximum bytes in a commit, a digest and the name of an author.
 pub const MAX_DETAIL_BYTES: usize = 128;
 
-/// The most bytes in the notes on a release.
+/// Maximum bytes in the notes on a release.
 pub const MAX_NOTES_BYTES: usize = 4096;
 
-/// The most metrics that a release brings along.
+/// Maximum metrics that a release brings along.
 pub const MAX_METRICS: usize = 64;
 
 /// One version of a model with its configuration, for an environment. Its name and contents never change; its

@@ -22,13 +22,13 @@ use table::{Change, Condition, Item, Policy, Write, unless_overtaken, update};
 
 use super::{Catalog, counts::read_counts};
 
-/// The most days of retention: a century.
+/// Maximum days of retention: a century.
 pub const MAX_RETENTION_DAYS: u32 = 36_525;
 
-/// The most pinned days of a workspace.
+/// Maximum pinned days of a workspace.
 pub const MAX_PINNED_DAYS: usize = 4_000;
 
-/// The most pinned releases of a workspace.
+/// Maximum pinned releases of a workspace.
 pub const MAX_PINNED_RELEASES: usize = 100;
 
 /// Time between the expiry of a day, or a change of the setting, and the earliest deletion, in seconds of the table's

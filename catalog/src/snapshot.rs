@@ -20,10 +20,10 @@ use super::{AnyEntity, Catalog, Entity, Retention};
 /// Attribute of the read version, which lists leave unread.
 pub(super) const READ_VERSION: &str = "read_version";
 
-/// The most snapshots of a workspace.
+/// Maximum snapshots of a workspace.
 pub const MAX_SNAPSHOTS: usize = 200;
 
-/// The most bytes in the read version of a snapshot.
+/// Maximum bytes in the read version of a snapshot.
 pub const MAX_SNAPSHOT_READ_VERSION_BYTES: usize = 32 * 1024;
 
 /// Maximum bytes of the parameters of a snapshot, with the names of its columns.

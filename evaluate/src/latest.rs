@@ -1,4 +1,4 @@
-//! Search for the predictions that undated outcomes judge: the latest of a key within a span of time, or all of them
+//! Search for the predictions that undated outcomes label: the latest of a key within a span of time, or all of them
 //! ([`fold::latest`]).
 //!
 //! Days are searched from the latest back, each as of one closed instant. A question for the latest ends with the
@@ -214,7 +214,7 @@ impl Found {
     /// Adds the instants found for a question to its answer; returns whether earlier days belong to it as well.
     fn goes_on(&self, number: usize, applies_to: AppliesTo, answer: &mut Answer) -> bool {
         match (&self.failed, applies_to) {
-            // Predictions of a deleted day can no longer be judged. All others can.
+            // Predictions of a deleted day can no longer be labelled, all others can.
             (Some(gone @ Answer::Gone(_)), AppliesTo::All) => {
                 if *answer == Answer::Nothing {
                     *answer = gone.clone();

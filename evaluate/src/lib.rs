@@ -1,4 +1,4 @@
-//! Evaluator of a day: it reads the predictions and outcomes, joins them and judges each release.
+//! Evaluation of a day: reading its predictions and outcomes, joining them, and computing the metrics of each release.
 //!
 //! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. Their differences are in a
 //! [`Reading`]: how far the logs are read, the handling of unreadable segments, and the memory limit. Of a day with more
@@ -45,8 +45,8 @@
 //! # }
 //! ```
 //!
-//! Besides, [`latest`] searches for the predictions that undated outcomes judge, and [`key_filters`] finds the logs
-//! of a day that need not be read for some keys. The room writes nothing and schedules nothing.
+//! [`latest`] searches for the predictions that undated outcomes label, and [`key_filters`] finds the logs of a day
+//! that cannot have some keys. The crate writes nothing and schedules nothing.
 
 pub mod key_filters;
 pub mod latest;
@@ -75,7 +75,7 @@ use spill::{SCORE_BYTES, ScoreFile};
 /// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
 
-/// Number of rows below which a day is judged on the current thread.
+/// Number of rows below which a day is evaluated on the current thread.
 const SMALL_ROWS: usize = 10_000;
 
 /// An unreadable segment with the reason.

@@ -7,10 +7,10 @@ use segment::bytes::{Checked, Cursor, put_varint};
 
 use crate::audit::Author;
 
-/// The most bytes of a text in it.
+/// Maximum bytes of a text in it.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// The most parts of a segment.
+/// Maximum parts of a segment.
 const MAX_PARTS: usize = 1 << 20;
 
 /// The authors of the parts of a segment, in their order, as bytes. Empty where it was written without.

@@ -111,7 +111,7 @@ pub trait Layer: Debug + Send + Sync {
         Cow::Borrowed(query)
     }
 
-    /// The most bytes of an item that it takes.
+    /// Maximum bytes of an item that it takes.
     fn item_bytes(&self) -> usize {
         self.below().item_bytes()
     }

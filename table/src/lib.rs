@@ -1,5 +1,5 @@
-//! The one table that holds everything, behind one narrow trait: get, query a range of keys, put
-//! or delete one item under a condition, a small transaction, and a feed of what changed.
+//! The one table of Almanac, behind a narrow trait: get an item, query a range of keys, put or delete an item under a
+//! condition, a small transaction, and a change feed.
 //!
 //! ```
 //! use almanac_table::{Condition, Item, Key, Table, sqlite::SqliteTable};
@@ -42,13 +42,13 @@ pub use key::{Key, KeyRange};
 pub use layer::{Answer, Call, Layer, put_one_by_one};
 pub use update::{Change, Policy, Tries, unless_overtaken, update};
 
-/// The most bytes of items in one page.
+/// Maximum bytes of items in one page.
 pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
-/// The most writes in one transaction.
+/// Maximum writes in one transaction.
 pub const MAX_TRANSACTION_WRITES: usize = 100;
 
-/// The most bytes in one transaction.
+/// Maximum bytes in one transaction.
 pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
 
 /// Index that a query reads.
@@ -59,7 +59,7 @@ pub enum Index {
     Table,
     /// Index `GSI1`: by `GSI1PK`, in the order of `GSI1SK`.
     Gsi1,
-    /// Items that carry `board`: by `board`, in the order of the number `score`.
+    /// Items with `board`: by `board`, in the order of the number `score`.
     Board,
 }
 
@@ -78,23 +78,23 @@ pub enum Direction {
 pub struct Query {
     /// The table or an index.
     pub index: Index,
-    /// The partition, and the least and greatest sort key. `Board` has numbers as sort keys and
-    /// reads the whole partition, whatever the range says.
+    /// The partition, and the least and greatest sort key. `Board` has numbers as sort keys, and reads the whole
+    /// partition for any range.
     pub range: KeyRange,
     /// The order.
     pub direction: Direction,
-    /// The most items in a page; a page may hold fewer ([`MAX_PAGE_BYTES`]) and yet not be the last.
+    /// Maximum items of a page; a page may have fewer ([`MAX_PAGE_BYTES`]) without being the last.
     pub limit: Option<usize>,
-    /// Continue after this, from [`Page::next`].
+    /// Position to continue after, from [`Page::next`].
     pub after: Option<Cursor>,
     /// Only these attributes; all when `None`.
     pub attributes: Option<Vec<String>>,
-    /// True if items are wanted as they are stored, where a layer shows them otherwise. Engines know no other way.
+    /// True to read items as stored, where a layer shows them otherwise. Engines ignore it.
     pub as_stored: bool,
 }
 
 impl Query {
-    /// All items of `range`, in order.
+    /// Creates a query of all items of `range`, in order.
     pub fn table(range: KeyRange) -> Self {
         Self {
             index: Index::Table,
@@ -107,7 +107,7 @@ impl Query {
         }
     }
 
-    /// The whole partition `pk` of `index`.
+    /// Creates a query of the whole partition `pk` of `index`.
     pub fn index(index: Index, pk: impl Into<String>) -> Self {
         let range = KeyRange { pk: pk.into(), from: String::new(), to: char::MAX.to_string() };
         Self { index, ..Self::table(range) }
@@ -134,30 +134,30 @@ impl Query {
     }
 }
 
-/// End of a page. Only the engine or the layer that made it can read it.
+/// End of a page. Only the engine or layer that made it can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(Vec<String>);
 
 impl Cursor {
-    /// The cursor of an engine or a layer, which says in its own words where a page ended. None of them has a line break.
+    /// Creates the cursor of an engine or a layer, from parts in its own form. None of them has a line break.
     pub fn of(parts: Vec<String>) -> Self {
         Self(parts)
     }
 
-    /// Parts of the position, in the engine's words.
+    /// Returns the parts of the position, in the engine's form.
     pub fn parts(&self) -> &[String] {
         &self.0
     }
 
-    /// The cursor as text that fits into a URL.
+    /// Returns the cursor as text that fits into a URL.
     pub fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0.join("\n"))
     }
 
-    /// The cursor of a text. Whether it belongs to a query is found by the engine.
+    /// Parses a cursor. The engine finds out if it belongs to a query.
     ///
     /// # Errors
-    /// `Invalid`, when it is no such text.
+    /// `Invalid` if the text is no cursor.
     pub fn from_text(text: &str) -> Result<Self> {
         let wrong = || Error::invalid("the cursor is not one that was given out");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
@@ -166,15 +166,15 @@ impl Cursor {
     }
 }
 
-/// A read of the whole table, or of the partitions whose names begin in one way. The trait [`Table`] has none, so
-/// that no service can fall back on it: the engines have it, for people who look at their table.
+/// A read of the whole table, or of the partitions with a prefix. The trait [`Table`] lacks it, so that no service can
+/// rely on it; engines have it, for operators who inspect their table.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// Prefix of the partitions.
     pub prefix: String,
-    /// True if only the keys are wanted.
+    /// True to read keys only.
     pub keys_only: bool,
-    /// Continue after this, from [`Page::next`].
+    /// Position to continue after, from [`Page::next`].
     pub after: Option<Cursor>,
 }
 
@@ -185,14 +185,14 @@ pub struct Page {
     pub items: Vec<Item>,
     /// Start of the next page; `None` after the last.
     pub next: Option<Cursor>,
-    /// The read units that it took, where the engine says them.
+    /// Read units of the page, if the engine reports them.
     pub read_units: Option<f64>,
 }
 
 /// Condition of a write. An item whose `expires_at` has passed counts as absent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     None,
     /// No item has this key.
     Absent,
@@ -206,14 +206,14 @@ pub enum Condition {
     All(Vec<Condition>),
 }
 
-/// A change of some attributes of an item that exists; its other attributes stay as they are.
+/// A change of some attributes of an existing item; others stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// Key of the item.
     pub key: Key,
     /// Attributes and their new values.
     pub set: BTreeMap<String, Value>,
-    /// Attributes that are taken away.
+    /// Removed attributes.
     pub remove: Vec<String>,
     /// Numbers added to the whole numbers of attributes, which count as 0 when absent.
     pub add: BTreeMap<String, i64>,
@@ -222,7 +222,7 @@ pub struct Update {
 }
 
 impl Update {
-    /// A change of nothing yet, if `condition` holds and the item exists.
+    /// Creates an empty change of an existing item, under a further condition.
     pub fn new(key: Key, condition: Condition) -> Self {
         Self { key, set: BTreeMap::new(), remove: Vec::new(), add: BTreeMap::new(), condition }
     }
@@ -245,10 +245,10 @@ impl Update {
         self
     }
 
-    /// Changes an item in the way that the engines do.
+    /// Changes an item as engines do.
     ///
     /// # Errors
-    /// `Invalid`, when there is no whole number to add to, or the sum is too large.
+    /// `Invalid` if the attribute is no whole number, or the sum is too large.
     pub fn apply(&self, item: &mut Item) -> Result<()> {
         for (name, amount) in &self.add {
             let sum = check::sum(&item.key, name, item.attributes.get(name), *amount)?;
@@ -263,20 +263,20 @@ impl Update {
 /// One write of a transaction.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Write the whole item.
+    /// Put an item.
     Put(Item, Condition),
-    /// Delete the item.
+    /// Delete an item.
     Delete(Key, Condition),
-    /// Write nothing, but demand the condition.
+    /// Write nothing, but require the condition.
     Check(Key, Condition),
-    /// Add to the whole number of an attribute, which counts as 0 when absent. The item must exist.
+    /// Add to a whole number, which counts as 0 when absent. The item must exist.
     Add(Key, String, i64),
     /// Change some attributes. The item must exist.
     Update(Update),
 }
 
 impl Write {
-    /// The key of the item that is written or checked.
+    /// Returns the key of the written or checked item.
     pub fn key(&self) -> &Key {
         match self {
             Write::Put(item, _) => &item.key,
@@ -295,42 +295,42 @@ impl Write {
     }
 }
 
-/// The table. Every write is durable when its call returns, and happens whole or not at all.
+/// The table. Every write is durable when its call returns, and is done completely or not at all.
 ///
-/// No method has a body here: an engine says how it does each of them, and a wrapper is a [`Layer`].
+/// No method has a body here, so that each engine implements it; a wrapper is a [`Layer`].
 #[async_trait]
 pub trait Table: Debug + Send + Sync {
-    /// The item at `key`, as last written.
+    /// Reads the item at `key`, as last written.
     async fn get(&self, key: &Key) -> Result<Option<Item>>;
 
-    /// A page of items. Reads of the table itself see every write that returned before.
+    /// Reads a page of items. Reads of the table itself see every write that returned before.
     async fn query(&self, query: &Query) -> Result<Page>;
 
-    /// Writes an item whole.
+    /// Puts an item.
     ///
     /// # Errors
     /// `Conflict`, when the condition does not hold; `Invalid`, when the item is too large
     /// ([`Table::item_bytes`]).
     async fn put(&self, item: Item, condition: Condition) -> Result<()>;
 
-    /// Writes new items in their order, each under [`Condition::Absent`], up to the first that cannot
-    /// be written. Returns how many surely were, and why it ended early. After another error than
-    /// `Conflict` the next one may have been written as well.
+    /// Puts new items in their order, each under [`Condition::Absent`], up to the first that cannot be written. Returns
+    /// the number surely written, and the error that ended it. After an error other than `Conflict` the next item may
+    /// have been written as well.
     ///
-    /// These items may be true only for a while: no write is begun later than `within` from now, and an engine that asks
+    /// The items may be valid only for a while: no write is begun later than `within` from now, and an engine on
     /// another machine waits no longer than that for an answer.
     ///
     /// # Errors
-    /// As [`Table::put`]; `Throttled`, when the time was up before the next item was begun.
+    /// As [`Table::put`]; `Throttled` if the time was up before the next item was begun.
     async fn put_new(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>);
 
-    /// Deletes an item; one that does not exist is deleted already.
+    /// Deletes an item; succeeds if there is none.
     ///
     /// # Errors
     /// `Conflict`, when the condition does not hold.
     async fn delete(&self, key: &Key, condition: Condition) -> Result<()>;
 
-    /// The most bytes of an item that it takes; at most [`MAX_ITEM_BYTES`](crate::item::MAX_ITEM_BYTES).
+    /// Returns the maximum bytes of an item; at most [`MAX_ITEM_BYTES`](crate::item::MAX_ITEM_BYTES).
     fn item_bytes(&self) -> usize;
 
     /// Makes all writes or none. No two of them may have the same key.
@@ -340,38 +340,37 @@ pub trait Table: Debug + Send + Sync {
     /// [`MAX_TRANSACTION_WRITES`].
     async fn transact(&self, writes: Vec<Write>) -> Result<()>;
 
-    /// Leaves nothing, in what the engine keeps of the table on this machine, of what was deleted or written over before the
-    /// call: of a file also not in its log of writes. What other machines keep, such as backups, stays.
+    /// Removes from this machine's copies of the table, such as the write-ahead log of a file, all data deleted or
+    /// overwritten before the call. Copies on other machines, such as backups, stay.
     ///
     /// # Errors
-    /// `Unavailable`, when others still read what was there before; it may be called again.
+    /// `Unavailable` while others still read earlier data; it may be repeated.
     async fn forget_deleted(&self) -> Result<()>;
 
-    /// The time that the engine's own clock has reached for sure, without asking it; `None` while it
-    /// has given none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
-    /// seconds behind; of a file the clock that it was opened with. A caller whose own clock may be wrong
-    /// compares it with this one.
+    /// Returns a time that the engine's own clock has surely reached, without a request; `None` before the first
+    /// answer. For DynamoDB it is the `Date` of an answer plus the time since, so at most some seconds behind; for a
+    /// file, the clock that it was opened with. A caller compares its own clock with it.
     fn engine_time(&self) -> Option<Timestamp>;
 
-    /// Folder for temporary files about the table: that of its file, if it is one, and else that of the system.
+    /// Returns the folder for temporary files: that of the table's file, if it is one, else that of the system.
     fn scratch(&self) -> PathBuf {
         std::env::temp_dir()
     }
 
-    /// The shards of the change feed, parents before children.
+    /// Reads the shards of the change feed, parents before children.
     async fn shards(&self) -> Result<Vec<Shard>>;
 
-    /// Changes of a shard after `from`: at once when there are any, else as soon as one comes, else
-    /// none after about `wait`. Changes are kept for 24 hours.
+    /// Reads the changes of a shard after `from`: at once if there are any, else when one comes, else none after about
+    /// `wait`. Changes are kept for 24 hours.
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes>;
 }
 
-/// The error of a write that was not begun in time.
+/// Makes the error of a write that was not begun in time.
 pub fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
 }
 
-/// Pages of a query, read one by one on demand: so at most a page of a long result is held.
+/// Pages of a query, read on demand, so that at most one page is in memory.
 #[derive(Debug)]
 pub struct Pages<'a> {
     table: &'a dyn Table,
@@ -380,7 +379,7 @@ pub struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// Begins with `query`, of which no page is read yet.
+    /// Begins a query, without reading.
     pub fn of(table: &'a dyn Table, query: Query) -> Self {
         Self { table, rest: Some(query) }
     }
@@ -409,7 +408,7 @@ pub async fn query_all(table: &dyn Table, query: Query) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Checks that the table answers, by reading the item at `key`, which is never there.
+/// Checks that the table answers, by reading the item at `key`, which never exists.
 ///
 /// # Errors
 /// Errors of [`Table::get`].

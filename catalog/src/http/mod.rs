@@ -43,7 +43,7 @@ pub use schemas::{baselines_schema, ranking_metrics};
 pub use settings::quota_schema;
 pub(crate) use web::schema::id as id_schema;
 
-/// The most bytes in a body. Attributes may take as many bytes in the table as
+/// Maximum bytes in a body. Attributes may take as many bytes in the table as
 /// [`crate::MAX_ATTRIBUTES_BYTES`]; as JSON they can be a few times longer.
 pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
 

@@ -7,7 +7,7 @@
 //! - **Several processes** on one machine may share the file. Conditions are checked inside of
 //!   the write transaction, of which SQLite admits one at a time among all processes.
 //!
-//! SQL stands here and nowhere else.
+//! SQL occurs only in this module.
 
 use std::{
     path::{Path, PathBuf},
@@ -56,8 +56,8 @@ mod writer;
 #[derive(Debug)]
 pub struct SqliteTable {
     clock: Clock,
-    // Stands before the writer, since fields are dropped in this order: the last connection to close merges the write-ahead log,
-    // and that should be the writer's.
+    // Declared before the writer, since fields are dropped in this order: the last connection to close merges the
+    // write-ahead log, and that should be the writer's.
     readers: Arc<Readers>,
     // Dropping it waits for the pending writes.
     writer: Writer,
@@ -68,16 +68,16 @@ impl SqliteTable {
     /// Opens the file at `path`; creates it, and its folder, when it is missing.
     ///
     /// # Errors
-    /// `Invalid`, when something else than a file of Almanac is there, or one of a newer version; `Unavailable`, when it cannot
-    /// be read and written.
+    /// `Invalid` if the file is not Almanac's, or is of a newer version; `Unavailable` if it cannot be read and
+    /// written.
     pub fn open(path: &Path, clock: Clock) -> Result<Self> {
         Self::open_with(path, clock, Create::Missing, open::BUSY_TIMEOUT)
     }
 
-    /// Opens the file at `path`, which must be there.
+    /// Opens an existing file at `path`.
     ///
     /// # Errors
-    /// `NotFound`, when it is not; else those of [`SqliteTable::open`].
+    /// `NotFound` if it does not exist; errors of [`SqliteTable::open`].
     pub fn open_existing(path: &Path, clock: Clock) -> Result<Self> {
         Self::open_with(path, clock, Create::Never, open::BUSY_TIMEOUT)
     }
