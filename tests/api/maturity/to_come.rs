@@ -157,8 +157,8 @@ async fn older_days_predict_the_final_metric(world: World) {
     let old = answer("2026-04-25", "accuracy").await.unwrap();
     let value = accuracy(counts[24]);
     assert!(csv(old).ends_with(&format!(",{value},{value},{value},{value},0,\n")));
-    // Too few days are older than the second one.
-    let early = Params { as_of: Some("2026-05-20"), nowcast: Some("accuracy"), ..words("day,nowcast") };
+    // Eighteen days are 30 days old by then.
+    let early = Params { as_of: Some("2026-05-19"), nowcast: Some("accuracy"), ..words("day,nowcast") };
     let early = Params { from: "2026-04-20", to: "2026-04-20", ..early };
     let early =
         scene.query(at(now)).run(scene.id(), &Request::parse(Dataset::Maturity, &early).unwrap()).await;
