@@ -1,6 +1,6 @@
 //! `almanac import`: files and folders, mapped columns, bad rows, interruption.
 
-use std::{fmt::Write as _, fs, path::Path, process::Stdio};
+use std::{fmt::Write as _, fs, io::Write as _, path::Path, process::Stdio};
 
 use serde_json::json;
 
@@ -442,4 +442,112 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
         &["audit", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01", "--format", "csv"],
     );
     assert!(audit_log.contains("known_at=2026-06-11T06:00:00Z"), "{audit_log}");
+}
+
+#[test]
+fn files_of_other_tools_are_imported() {
+    let data = workspace();
+    let folder = data.path().join("in");
+    let path = |name: &str| folder.join(name);
+    for folder in [folder.clone(), path("_temporary"), path(".cache")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let at = "2026-06-01T04:30:00Z";
+    for (name, key) in
+        [("_temporary/part.csv", "a"), (".cache/b.csv", "b"), ("_metadata.json", "c"), (".d.csv", "d")]
+    {
+        fs::write(path(name), format!("key,predicted_at,release,score\n{key},{at},v1,2\n")).unwrap();
+    }
+    fs::write(path("e.tsv"), format!("key\tpredicted_at\trelease\tscore\ne, f\t{at}\tv1\t0.5\n")).unwrap();
+    fs::write(path("g.json"), rows(0..2)).unwrap();
+    fs::write(path("h.json"), rows(2..3).trim_end()).unwrap();
+    assert_eq!(
+        import(data.path(), &folder, &[]),
+        "4 predictions read from 3 files: 4 appended, 0 were there before\n"
+    );
+    // Cells are separated by another character in the file and in its rejects.
+    let part = data.path().join("part-00000");
+    let cells = format!("key;predicted_at;release;score\n\"i;j\";{at};v1;0.5\n\"k;l\";{at};v1;1.5\n");
+    fs::write(&part, &cells).unwrap();
+    let (code, text) = said(data.path(), &part, &[]);
+    assert!(code == Some(2) && text.contains("DATA/part-00000; --input-format names it"), "{text}");
+    let rejects = data.path().join("bad.ndjson");
+    let options = ["--input-format", "csv", "--delimiter", ";", "--rejects", rejects.to_str().unwrap()];
+    assert!(import(data.path(), &part, &options).contains("1 appended"));
+    assert!(fs::read_to_string(&rejects).unwrap().contains(r#""event":{"key":"k;l""#));
+    let (code, text) = said(data.path(), &part, &["--delimiter", ";;"]);
+    assert!(code == Some(2) && text.contains("one character"), "{text}");
+}
+
+#[test]
+fn standard_input_is_imported_like_a_file() {
+    let data = workspace();
+    let piped = |body: &str, more: &[&str]| {
+        let args = [&["import", "-", "-w", "credit/prod", "-k", "predictions"], more].concat();
+        let mut child = almanac(data.path(), &args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, text) = piped(&rows(0..60_000), &["--input-format", "ndjson"]);
+    let expected = "60000 predictions read from -: 60000 appended, 0 were there before\n";
+    assert_eq!((code, text.as_str()), (Some(0), expected));
+    let csv = "key,predicted_at,release,score\na,2026-11-01 01:30,v1,7\nb,2026-11-01 01:30,v1,0.5\n";
+    let options = ["--input-format", "csv", "--time-zone", "America/New_York"];
+    let (code, text) = piped(csv, &options);
+    assert!(
+        code == Some(2) && text.contains("row 1: `predicted_at` `2026-11-01 01:30:00` is there twice"),
+        "{text}"
+    );
+    let rejects = data.path().join("bad.ndjson");
+    let more = ["--ambiguous", "latest", "--rejects", rejects.to_str().unwrap()];
+    let (code, text) = piped(csv, &[&options[..], &more].concat());
+    assert!(code == Some(0) && text.contains("1 appended, 0 were there before, 1 were bad"), "{text}");
+    let day = ["--from", "2026-11-01", "--to", "2026-11-01", "--format", "ndjson"];
+    let stored = run_ok(data.path(), &[&["query", "predictions", "-w", "credit/prod"], &day[..]].concat());
+    assert_eq!(ndjson(&stored)[0]["predicted_at"], "2026-11-01T06:30:00Z");
+    let (code, text) = piped(csv, &[]);
+    assert!(code == Some(2) && text.contains("--input-format has to name the format"), "{text}");
+}
+
+#[test]
+fn sagemaker_lines_are_imported_or_rejected() {
+    let data = workspace();
+    let line = |id: &str, output: &str| {
+        let data = json!({ "endpointOutput": { "mode": "OUTPUT", "data": output, "encoding": "CSV" } });
+        let metadata = json!({ "eventId": id, "inferenceTime": "2026-06-01T04:30:00Z" });
+        json!({ "captureData": data, "eventMetadata": metadata, "eventVersion": "0" }).to_string()
+    };
+    let truth =
+        json!({ "groundTruthData": { "data": "1", "encoding": "CSV" }, "eventMetadata": { "eventId": "a" } });
+    let file = data.path().join("capture.jsonl");
+    let lines =
+        [line("a", "0.25"), line("b", "1.5"), truth.to_string(), line("c", "0.5\n0.75"), "{}".to_owned()];
+    fs::write(&file, lines.join("\n")).unwrap();
+    let rejects = data.path().join("bad.ndjson");
+    let options = ["--from", "sagemaker-capture", "--map", "score=output[0]", "--set", "release=v1"];
+    let (code, text) =
+        said(data.path(), &file, &[&options[..], &["--rejects", rejects.to_str().unwrap()]].concat());
+    assert!(code == Some(0) && text.contains("3 appended, 0 were there before, 3 were bad"), "{text}");
+    for bad in [
+        "row 2: `score` is a probability from 0 to 1, but 1.5 was given",
+        "row 3: has no captureData; import ground truth with --kind outcomes",
+        "row 6: is not a line of SageMaker Model Monitor: ",
+    ] {
+        assert!(text.contains(bad), "{text}");
+    }
+    let mended = fs::read_to_string(&rejects).unwrap().replace(r#""1.5""#, r#""0.5""#);
+    fs::write(&rejects, mended.lines().next().unwrap()).unwrap();
+    assert!(import(data.path(), &rejects, &options).contains("1 appended"));
+    let mut keys: Vec<_> =
+        stored(data.path()).iter().map(|row| row["key"].as_str().unwrap().to_owned()).collect();
+    keys.sort();
+    assert_eq!(keys, ["a", "b", "c:1", "c:2"]);
+    let (_, text) = said(data.path(), &file, &[&options[..2], &["--map", "score=output.scor", "--ignore-extra"]].concat());
+    assert!(text.contains("--map names the column `output.scor`, which is not in it"), "{text}");
 }

@@ -8,6 +8,7 @@ mod rejects;
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,7 +19,7 @@ use clap::Args;
 use event::{Clock, Day, Error, Kind, Timestamp, fields::TAG_PREFIX, plain::listed};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
-    file::{Chunk, FileReader, FileSpec, Mapping, Origin, is_readable},
+    file::{Ambiguous, Chunk, FileReader, FileSpec, Layout, Mapping, Origin, is_readable},
 };
 use log::audit::{Author, by, carried, current};
 use tokio::{
@@ -31,8 +32,8 @@ use crate::{adapters, config::Config, open, progress::Progress};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Files that end in .ndjson, .jsonl, .json, .csv (these also in .gz or .zst), .parquet or .arrow,
-    /// or folders of such files.
+    /// Files that end in .ndjson, .jsonl, .json, .csv, .tsv (these also in .gz or .zst), .parquet, .pq or .arrow, or folders of such
+    /// files, in which names that begin with . or _ are left out; - is standard input.
     #[arg(required = true)]
     pub(crate) paths: Vec<PathBuf>,
     /// The workspace, as category/name or by id.
@@ -41,6 +42,11 @@ pub(crate) struct ImportArgs {
     /// What the rows are: predictions, outcomes, metrics or releases.
     #[arg(long, short)]
     pub(crate) kind: String,
+    /// Another tool whose files these are: sagemaker-capture reads captured requests of SageMaker Model Monitor as predictions, and
+    /// ground truth as outcomes. --map names places in them, such as 'score=output.predictions[0].score', or 'score=output[0]' and
+    /// 'feature.age=input[3]' for cells of CSV; [*] makes a row of each element.
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub(crate) from: Option<Tool>,
     /// Columns that are tags, with commas between (columns called tag.NAME are tags anyway). May be repeated; a column that is a
     /// field as well, by its name or by --map, is both. A name that has a comma stands in double quotes.
     #[arg(long = "tag", value_name = "COLUMNS")]
@@ -55,6 +61,12 @@ pub(crate) struct ImportArgs {
     /// A value that every row has, such as release=v1 or tag.source=batch. May be repeated.
     #[arg(long, value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<String>,
+    /// The format of standard input, and of files without such an ending, such as csv or ndjson.gz.
+    #[arg(long, value_name = "ENDING")]
+    pub(crate) input_format: Option<String>,
+    /// The character between cells of CSV, such as ';' or tab (a comma when not given; in .tsv a tab).
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(crate) delimiter: Option<u8>,
     /// The only columns to read, with commas between.
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) select: Vec<String>,
@@ -67,6 +79,9 @@ pub(crate) struct ImportArgs {
     /// The time zone of times without an offset, such as America/New_York.
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
+    /// Which instant a time without an offset is that the time zone has twice, as clocks are set back.
+    #[arg(long, value_enum, value_name = "CHOICE", default_value = "refuse")]
+    pub(crate) ambiguous: AmbiguousTime,
     /// How times are written: unix, unix_ms, unix_us, or as in strftime (RFC 3339 when not given).
     #[arg(long, value_name = "FORMAT")]
     pub(crate) time_format: Option<String>,
@@ -86,6 +101,32 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
 }
+
+/// Tool whose files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Tool {
+    SagemakerCapture,
+}
+
+/// Meaning of a local time that a zone has twice.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum AmbiguousTime {
+    Earliest,
+    Latest,
+    Refuse,
+}
+
+/// Parses the delimiter of CSV: one character of ASCII, or `tab`.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match (text, text.as_bytes()) {
+        ("tab" | "\\t", _) => Ok(b'\t'),
+        (_, [byte]) if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("it should be one character, such as ; or |, or tab".into()),
+    }
+}
+
+/// Path that stands for standard input.
+const STANDARD_INPUT: &str = "-";
 
 /// Number of parts that wait to be stored.
 const PARTS_AHEAD: usize = 2;
@@ -132,6 +173,8 @@ struct Import {
     ingest: Arc<Ingest>,
     workspace: Workspace,
     files: Vec<PathBuf>,
+    /// Copy of standard input, if it is one of the files: files are read twice.
+    standard_input: Option<Arc<File>>,
     spec: FileSpec,
     /// Time at which all events were known, if stated.
     known_at: Option<Timestamp>,
@@ -150,12 +193,16 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
 async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let (known_at, known_by) = known_at(args)?;
     let spec = spec(args, known_by)?;
-    let (files, total_bytes) = files_in(&args.paths)?;
+    let (files, mut total_bytes) = files_in(&args.paths)?;
+    let is_piped = files.iter().any(|file| file == Path::new(STANDARD_INPUT));
+    let standard_input = if is_piped { Some(Arc::new(standard_input(args)?)) } else { None };
+    total_bytes += standard_input.as_ref().map_or(Ok(0), |file| file.metadata().map(|file| file.len()))?;
     let ingest = adapters::ingest(open::existing(config).await?, Clock::system());
     let ingest = ingest.sampling_features(config.feature_sample.value);
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
     let now = ingest.clock().now();
-    let import = Import { ingest: ingest.into(), workspace, files, spec, known_at, now, total_bytes };
+    let import =
+        Import { ingest: ingest.into(), workspace, files, standard_input, spec, known_at, now, total_bytes };
     let kind = import.spec.kind;
     let from = named(&import.files);
     // All files are read and checked to their end before anything is stored.
@@ -251,6 +298,14 @@ fn spec(args: &ImportArgs, known_at: Option<String>) -> anyhow::Result<FileSpec>
         known_at,
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),
+        ambiguous: match args.ambiguous {
+            AmbiguousTime::Earliest => Ambiguous::Earliest,
+            AmbiguousTime::Latest => Ambiguous::Latest,
+            AmbiguousTime::Refuse => Ambiguous::Refuse,
+        },
+        delimiter: args.delimiter,
+        layout: args.from.map_or(Layout::Plain, |Tool::SagemakerCapture| Layout::SageMaker),
+        format: args.input_format.clone(),
     };
     Ok(FileSpec { kind, mapping })
 }
@@ -268,7 +323,9 @@ impl Import {
         let mut progress = Progress::of_bytes(what, self.total_bytes);
         let (send, parts) = mpsc::channel(PARTS_AHEAD);
         let (files, spec, now) = (self.files.clone(), self.spec.clone(), self.now);
-        let reading = tokio::task::spawn_blocking(move || read(&files, &spec, now, &send));
+        let standard_input = self.standard_input.clone();
+        let reading =
+            tokio::task::spawn_blocking(move || read(&files, standard_input.as_deref(), (&spec, now), &send));
         let mut storing = JoinSet::new();
         let taken = self.take(parts, (mode, rejects), (counts, absent), &mut storing, &mut progress).await;
         // Started parts are awaited and counted, even after an error.
@@ -430,15 +487,20 @@ impl Absent {
 /// of them.
 fn read(
     files: &[PathBuf],
-    spec: &FileSpec,
-    now: Timestamp,
+    standard_input: Option<&File>,
+    (spec, now): (&FileSpec, Timestamp),
     send: &mpsc::Sender<Part>,
 ) -> Result<(), Refused> {
     let mut before = 0;
     let mut lacking: Option<BTreeMap<String, String>> = None;
     for (file, path) in files.iter().enumerate() {
         let mut last = 0;
-        let mut reader = FileReader::open(path, spec, now)?;
+        let piped = standard_input.filter(|_| path == Path::new(STANDARD_INPUT));
+        let mut reader = match piped.map(File::try_clone).transpose() {
+            Ok(Some(file)) => FileReader::of(file, path, spec, now)?,
+            Ok(None) => FileReader::open(path, spec, now)?,
+            Err(error) => return Err(Refused::Whole(format!("cannot read standard input: {error}"))),
+        };
         for chunk in reader.by_ref() {
             let chunk = chunk?;
             last = chunk.bytes;
@@ -480,13 +542,21 @@ fn names(option: &str, lists: &[String]) -> event::Result<Vec<String>> {
 const MAX_FILES: usize = 100_000;
 
 /// Returns the files under the given paths of files and folders, each folder's in the order of their names, and their total
-/// bytes. In a folder, and in the folders within it, only files with the ending of a format count.
+/// bytes without standard input. In a folder, and in the folders within it, only files with the ending of a format count whose
+/// name does not begin with `.` or `_`: Spark and Hive write such files beside their rows.
 ///
 /// # Errors
 /// `NotFound`, for a path that does not exist; `Invalid`, when there is no file.
 fn files_in(paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, u64)> {
     let mut files = Vec::new();
     for path in paths {
+        if path == Path::new(STANDARD_INPUT) {
+            if files.contains(path) {
+                return Err(Error::invalid("standard input (-) is named twice").into());
+            }
+            files.push(path.clone());
+            continue;
+        }
         let is_folder = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.is_dir();
         if is_folder { add_folder(path, &mut files)? } else { files.push(path.clone()) }
     }
@@ -494,10 +564,22 @@ fn files_in(paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, u64)> {
         return Err(Error::invalid("there is no file to import in the given folders").into());
     }
     let mut bytes = 0;
-    for file in &files {
+    for file in files.iter().filter(|file| *file != Path::new(STANDARD_INPUT)) {
         bytes += std::fs::metadata(file).map_err(|error| unreadable(file, &error))?.len();
     }
     Ok((files, bytes))
+}
+
+/// Copies standard input to a file that disappears with the process.
+fn standard_input(args: &ImportArgs) -> anyhow::Result<File> {
+    if args.input_format.is_none() {
+        return Err(
+            Error::invalid("--input-format has to name the format of standard input, such as csv").into()
+        );
+    }
+    let mut file = tempfile::tempfile().context("cannot keep a copy of standard input")?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).context("cannot keep a copy of standard input")?;
+    Ok(file)
 }
 
 fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -507,7 +589,12 @@ fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unreadable(folder, &error))?;
     paths.sort();
-    for path in paths {
+    let is_hidden = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| {
+            name.as_encoded_bytes().starts_with(b".") || name.as_encoded_bytes().starts_with(b"_")
+        })
+    };
+    for path in paths.into_iter().filter(|path| !is_hidden(path)) {
         // A link may lead in circles; its target can be named itself.
         let kind = std::fs::symlink_metadata(&path).map_err(|error| unreadable(&path, &error))?.file_type();
         if kind.is_dir() {
@@ -540,7 +627,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::fs::create_dir(path("b")).unwrap();
-        for name in ["c.csv", "a.ndjson.gz", "notes.txt", "b/x.parquet"] {
+        std::fs::create_dir(path("_temporary")).unwrap();
+        for name in
+            ["c.csv", "a.ndjson.gz", "notes.txt", "b/x.parquet", "_temporary/d.csv", ".e.csv", "_SUCCESS"]
+        {
             std::fs::write(path(name), "12345").unwrap();
         }
         let (found, bytes) = files_in(&[dir.path().to_owned()]).unwrap();

@@ -58,7 +58,7 @@ pub(crate) enum ColumnTarget {
 /// Column that options name.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    column: String,
+    pub(crate) column: String,
     /// First option that names it.
     option: &'static str,
     /// All places to which it goes.

@@ -26,10 +26,23 @@ enum Form {
     Strftime(String),
 }
 
+/// Meaning of a local time that a zone has twice, as clocks are set back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ambiguous {
+    /// The first of the two instants.
+    Earliest,
+    /// The second of the two instants.
+    Latest,
+    /// Neither: the row is bad.
+    #[default]
+    Refuse,
+}
+
 /// Reader of times of one form. It remembers the date of the last one: the next often has the same.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeReader {
     zone: Option<Tz>,
+    ambiguous: Ambiguous,
     form: Form,
     date: [u8; DATE_BYTES],
     /// Microseconds at which that date begins.
@@ -38,7 +51,8 @@ pub(crate) struct TimeReader {
 
 impl Default for TimeReader {
     fn default() -> Self {
-        Self { zone: None, form: Form::Rfc3339, date: *b"1970-01-01", date_micros: 0 }
+        let (zone, ambiguous) = (None, Ambiguous::Refuse);
+        Self { zone, ambiguous, form: Form::Rfc3339, date: *b"1970-01-01", date_micros: 0 }
     }
 }
 
@@ -65,6 +79,12 @@ impl TimeReader {
         Ok(Self { zone, form, ..Self::default() })
     }
 
+    /// Reads local times that are there twice as `ambiguous` says.
+    #[must_use]
+    pub(crate) fn reading_ambiguous(self, ambiguous: Ambiguous) -> Self {
+        Self { ambiguous, ..self }
+    }
+
     /// Parses a text as microseconds since 1970.
     ///
     /// # Errors
@@ -83,7 +103,7 @@ impl TimeReader {
                     Err(_) => Err(format!("`{text}` is not a number of units since 1970")),
                 },
             },
-            Form::Strftime(format) => strftime(text, format, self.zone),
+            Form::Strftime(format) => self.strftime(text, format),
         }
     }
 
@@ -115,7 +135,7 @@ impl TimeReader {
     pub(crate) fn local(&self, micros: i64) -> Result<i64, String> {
         let zone = self.zone.ok_or("has no offset and no time zone is given")?;
         let time = chrono::DateTime::from_timestamp_micros(micros).ok_or_else(|| outside("the time"))?;
-        in_zone(time.naive_utc(), zone)
+        self.in_zone(time.naive_utc(), zone)
     }
 
     /// Returns whether local times can be read.
@@ -186,9 +206,35 @@ impl TimeReader {
                     ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
                 let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
                 match local.or_else(|| midnight(text, "%Y-%m-%d")) {
-                    Some(local) => in_zone(local, zone),
+                    Some(local) => self.in_zone(local, zone),
                     None => Err(error.to_string()),
                 }
+            }
+        }
+    }
+
+    fn strftime(&self, text: &str, format: &str) -> Result<i64, String> {
+        if let Ok(time) = chrono::DateTime::parse_from_str(text, format) {
+            return Ok(time.timestamp_micros());
+        }
+        let local = NaiveDateTime::parse_from_str(text, format).ok().or_else(|| midnight(text, format));
+        match (local, self.zone) {
+            (Some(local), Some(zone)) => self.in_zone(local, zone),
+            (Some(_), None) => Err(format!("`{text}` has no offset and no time zone is given")),
+            (None, _) => Err(format!("`{text}` is not a time of the form {format}")),
+        }
+    }
+
+    fn in_zone(&self, local: NaiveDateTime, zone: Tz) -> Result<i64, String> {
+        match (zone.from_local_datetime(&local), self.ambiguous) {
+            (LocalResult::Single(time), _)
+            | (LocalResult::Ambiguous(time, _), Ambiguous::Earliest)
+            | (LocalResult::Ambiguous(_, time), Ambiguous::Latest) => Ok(time.timestamp_micros()),
+            (LocalResult::Ambiguous(..), Ambiguous::Refuse) => Err(format!(
+                "`{local}` is there twice in {zone}, as clocks were set back; give it an offset, or import with --ambiguous"
+            )),
+            (LocalResult::None, _) => {
+                Err(format!("`{local}` does not exist in {zone}, as clocks were set forward"))
             }
         }
     }
@@ -230,28 +276,6 @@ fn outside(what: &str) -> String {
 
 fn midnight(text: &str, format: &str) -> Option<NaiveDateTime> {
     NaiveDate::parse_from_str(text, format).ok().and_then(|date| date.and_hms_opt(0, 0, 0))
-}
-
-fn strftime(text: &str, format: &str, zone: Option<Tz>) -> Result<i64, String> {
-    if let Ok(time) = chrono::DateTime::parse_from_str(text, format) {
-        return Ok(time.timestamp_micros());
-    }
-    let local = NaiveDateTime::parse_from_str(text, format).ok().or_else(|| midnight(text, format));
-    match (local, zone) {
-        (Some(local), Some(zone)) => in_zone(local, zone),
-        (Some(_), None) => Err(format!("`{text}` has no offset and no time zone is given")),
-        (None, _) => Err(format!("`{text}` is not a time of the form {format}")),
-    }
-}
-
-fn in_zone(local: NaiveDateTime, zone: Tz) -> Result<i64, String> {
-    match zone.from_local_datetime(&local) {
-        LocalResult::Single(time) => Ok(time.timestamp_micros()),
-        LocalResult::Ambiguous(..) => {
-            Err(format!("`{local}` is there twice in {zone}, as clocks were set back; give it an offset"))
-        }
-        LocalResult::None => Err(format!("`{local}` does not exist in {zone}, as clocks were set forward")),
-    }
 }
 
 #[cfg(test)]
@@ -347,6 +371,13 @@ mod tests {
         assert_eq!(new_york.text("2013-06-01T00:30:00Z"), utc("2013-06-01T00:30:00Z"));
         assert!(new_york.text("2013-11-03T01:30:00").unwrap_err().contains("twice"));
         assert!(new_york.text("2013-03-10T02:30:00").unwrap_err().contains("does not exist"));
+        for (ambiguous, expected) in
+            [(Ambiguous::Earliest, "2013-11-03T05:30:00Z"), (Ambiguous::Latest, "2013-11-03T06:30:00Z")]
+        {
+            let mut reader = new_york.clone().reading_ambiguous(ambiguous);
+            assert_eq!(reader.text("2013-11-03T01:30:00"), utc(expected));
+            assert!(reader.text("2013-03-10T02:30:00").unwrap_err().contains("does not exist"));
+        }
         let mut by_form = TimeReader::new(Some(chrono_tz::UTC), Some("%d.%m.%Y %H:%M")).unwrap();
         assert_eq!(by_form.text("01.06.2013 04:30"), utc("2013-06-01T04:30:00Z"));
         let mut unix = TimeReader::new(None, Some("unix_ms")).unwrap();

@@ -115,7 +115,7 @@ impl ArrowFile {
         let from = out.builder.rows();
         out.builder.add_rows(self.rows + 1, rows);
         for (place, array) in self.places.iter().zip(batch.arrays()) {
-            let piece = array.sliced(taken, rows);
+            let piece = frame::readable(array.sliced(taken, rows));
             frame::fill(&mut out.builder, place, from, piece.as_ref())?;
             out.column(self.rows + 1, place, piece.as_ref());
         }

@@ -4,7 +4,12 @@ mod columns;
 mod footer;
 mod mapping;
 
-use std::{collections::BTreeMap, fs, io::Read, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read, Seek},
+    path::Path,
+};
 
 use event::Timestamp;
 use polars::prelude::DataFrame;
@@ -14,13 +19,15 @@ use self::columns::{ArrowFile, ParquetFile};
 use crate::{
     batch::{Batch, Refused},
     format::{
-        Collector, Decoder, Encoding, Format, Parser, fill_frame,
+        Collector, Decoder, Encoding, Format, Parser, TAB_SEPARATED, fill_frame,
+        ndjson::Lines,
         parquet::{self, NotedTypes},
     },
     limits::MAX_LISTED_ERRORS,
 };
 
-pub use self::mapping::{FileSpec, Mapping};
+pub use self::mapping::{FileSpec, Layout, Mapping};
+pub use crate::builder::times::Ambiguous;
 pub use crate::{
     format::{Chunk, Origin, Rejected, SourceRow, SourceRows},
     limits::FILE_BATCH_ROWS,
@@ -56,17 +63,36 @@ impl FileReader {
     /// # Errors
     /// Fails when it cannot be opened, its ending stands for no format, or `spec` names a missing field.
     pub fn open(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Self, Refused> {
-        let name = path.display().to_string();
-        let (format, encoding) = format_of(path)?;
-        let names = spec.names()?;
-        let reading = spec.reading(format.is_loose())?;
+        let file = fs::File::open(path);
         let file =
-            fs::File::open(path).map_err(|error| Refused::Whole(format!("cannot read {name}: {error}")))?;
+            file.map_err(|error| Refused::Whole(format!("cannot read {}: {error}", path.display())))?;
+        Self::of(file, path, spec, now)
+    }
+
+    /// Reads a file that is open, from its beginning; `path` is its name.
+    ///
+    /// # Errors
+    /// As [`FileReader::open`].
+    pub fn of(mut file: fs::File, path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Self, Refused> {
+        let name = path.display().to_string();
+        let FileFormat { format, encoding, delimiter } = format_of(path, spec.mapping.format.as_deref())?;
+        let delimiter = spec.mapping.delimiter.unwrap_or(delimiter);
+        let names = spec.names()?;
+        let is_captured = spec.mapping.layout == Layout::SageMaker;
+        if is_captured && !matches!(format, Format::Ndjson | Format::Json) {
+            return Err(Refused::Whole(format!("{name}: files of SageMaker Model Monitor are JSON lines")));
+        }
+        let reading = spec.reading(format.is_loose() || is_captured)?;
+        file.rewind().map_err(|error| Refused::Whole(format!("cannot read {name}: {error}")))?;
         let source = match format {
             Format::Parquet => ParquetFile::open(file, names).map(Box::new).map(Source::Parquet),
             Format::Arrow => ArrowFile::open(file, &names).map(Box::new).map(Source::Arrow),
             _ => {
-                let parts = (Decoder::new(encoding, true), Parser::new(format, names));
+                let parser = match is_captured {
+                    true => Parser::Lines(Lines::captured(names)),
+                    false => Parser::new(format, names, delimiter),
+                };
+                let parts = (Decoder::new(encoding, true), parser);
                 Ok(Source::Stream(file, Some(Box::new(parts))))
             }
         };
@@ -154,30 +180,46 @@ impl Iterator for FileReader {
 
 /// Returns whether the name of a file stands for a format that [`FileReader`] reads.
 pub fn is_readable(path: &Path) -> bool {
-    format_of(path).is_ok()
+    format_of(path, None).is_ok()
 }
 
-/// Format and packing of a file, by its name.
-fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
+/// Format of a file.
+struct FileFormat {
+    format: Format,
+    encoding: Encoding,
+    /// Delimiter of cells of CSV.
+    delimiter: u8,
+}
+
+/// Format of a file, by its name; `ending` stands for the ending of a name that has none of a format.
+fn format_of(path: &Path, ending: Option<&str>) -> Result<FileFormat, Refused> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let found = format_of_name(name).or_else(|| format_of_name(ending?));
+    match found {
+        Some(FileFormat { format: Format::Parquet | Format::Arrow, encoding, .. })
+            if encoding != Encoding::Identity =>
+        {
+            let message = format!("{}: unpack it first; the format is packed in itself", path.display());
+            Err(Refused::Whole(message))
+        }
+        Some(format) => Ok(format),
+        None => Err(Refused::Whole(format!(
+            "cannot tell the format of {}; --input-format names it, or its ending: .ndjson, .jsonl, .json, .csv, .tsv \
+             (these also in .gz or .zst), .parquet, .pq or .arrow",
+            path.display()
+        ))),
+    }
+}
+
+fn format_of_name(name: &str) -> Option<FileFormat> {
     let mut endings = name.rsplit('.');
     let last = endings.next().unwrap_or_default();
     let (ending, encoding) = match Encoding::from_ending(last) {
         Some(encoding) => (endings.next().unwrap_or_default(), encoding),
         None => (last, Encoding::Identity),
     };
-    match (Format::from_ending(ending), encoding) {
-        (Some(Format::Parquet | Format::Arrow), Encoding::Gzip | Encoding::Zstd) => {
-            let message = format!("{}: unpack it first; the format is packed in itself", path.display());
-            Err(Refused::Whole(message))
-        }
-        (Some(format), encoding) => Ok((format, encoding)),
-        (None, _) => Err(Refused::Whole(format!(
-            "cannot tell the format of {} (it should end in .ndjson, .jsonl, .json, .csv, .parquet or .arrow; \
-             text also in .gz or .zst)",
-            path.display()
-        ))),
-    }
+    let delimiter = if ending.eq_ignore_ascii_case(TAB_SEPARATED) { b'\t' } else { b',' };
+    Format::from_ending(ending).map(|format| FileFormat { format, encoding, delimiter })
 }
 
 /// Reads a whole file into batches.

@@ -18,10 +18,14 @@ use polars_arrow::{
     types::NativeType,
 };
 use polars_arrow_format::ipc::{
-    DictionaryBatch, Field, Int, Message, MessageHeader, MessageRef, Schema, Type, planus, planus::ReadAsRoot,
+    DictionaryBatch, Field, Int, KeyValue, Message, MessageHeader, MessageRef, Schema, Type, planus,
+    planus::ReadAsRoot,
 };
 
-use super::ipc::{self, CONTINUATION, Most, broken};
+use super::{
+    frame::{EXTENSION, UUID},
+    ipc::{self, CONTINUATION, Most, broken},
+};
 use crate::batch::Refused;
 
 /// End of a stream.
@@ -66,6 +70,7 @@ impl<R: Read> Batches<R> {
     /// Fails when it does not begin with a schema.
     pub(crate) fn begin(mut from: R) -> Result<Self, Refused> {
         let Some((message, _)) = next_message(&mut from)? else { return Err(broken("it is empty")) };
+        ipc::check(&encoded(&message), &Most::OF_FILE_BATCH)?;
         let Message { header: Some(MessageHeader::Schema(mut schema)), version, .. } = message else {
             return Err(broken("it does not begin with a schema"));
         };
@@ -78,8 +83,12 @@ impl<R: Read> Batches<R> {
         let mut fields = schema.fields.take().unwrap_or_default();
         for (column, field) in fields.iter_mut().enumerate() {
             names.push(field.name.replace(column.to_string()).unwrap_or_default());
-            // Its name and additional metadata would be read again with each message.
-            field.custom_metadata = None;
+            // Its name and additional metadata would be read again with each message; only those of UUIDs have a meaning.
+            let is_uuid = |entry: &KeyValue| {
+                entry.key.as_deref() == Some(EXTENSION) && entry.value.as_deref() == Some(UUID)
+            };
+            field.custom_metadata =
+                field.custom_metadata.take().filter(|entries| entries.iter().any(is_uuid));
             let Some(dictionary) = field.dictionary.take() else { continue };
             let key = dictionary.index_type.map(|key| *key);
             let key = key.unwrap_or(Int { bit_width: KEY_BITS, is_signed: true });

@@ -115,11 +115,11 @@ impl Collector {
     }
 
     /// Takes the header of CSV.
-    pub(crate) fn header(&mut self, columns: &Places) {
+    pub(crate) fn header(&mut self, columns: &Places, delimiter: u8) {
         if let Some(chunks) = &mut self.chunks {
             let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
             chunks.raw.context(names.join("\u{1f}").as_bytes());
-            chunks.source.has_header(columns);
+            chunks.source.has_header(columns, delimiter);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use csv_core::{ReadRecordResult, Reader};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
 
 use super::collect::{Collector, Places, places};
@@ -19,6 +19,7 @@ use crate::{
 pub(crate) struct Csv {
     names: Names,
     reader: Reader,
+    delimiter: u8,
     /// Cells of the present record, one after the other, and their ends.
     cells: Vec<u8>,
     cells_len: usize,
@@ -34,10 +35,11 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    pub(crate) fn new(names: Names) -> Self {
+    pub(crate) fn new(names: Names, delimiter: u8) -> Self {
         Self {
             names,
-            reader: Reader::new(),
+            reader: ReaderBuilder::new().delimiter(delimiter).build(),
+            delimiter,
             cells: vec![0; 4096],
             cells_len: 0,
             ends: vec![0; MAX_FIELDS + 2],
@@ -84,7 +86,7 @@ impl Csv {
                 let message = format!("row {} has more than {MAX_FIELDS} cells", self.number);
                 return Err(Refused::Whole(message));
             }
-            ReadRecordResult::Record if bytes.is_empty() && Quotes::of(trimmed(&self.held)).is_open => {
+            ReadRecordResult::Record if bytes.is_empty() && self.quotes().is_open => {
                 self.unclosed(out)?;
                 (self.cells_len, self.ends_len) = (0, 0);
                 self.held.clear();
@@ -97,6 +99,10 @@ impl Csv {
             ReadRecordResult::End => return Ok((rest, true)),
         }
         Ok((rest, false))
+    }
+
+    fn quotes(&self) -> Quotes {
+        Quotes::of(trimmed(&self.held), self.delimiter)
     }
 
     /// Refuses a last record in quotes that are never closed: the rest of the text stands in one cell, or was cut off.
@@ -124,15 +130,14 @@ impl Csv {
             start = *end;
             cell
         });
-        let has_text_after =
-            memchr(b'"', &self.held).is_some() && Quotes::of(trimmed(&self.held)).has_text_after;
+        let has_text_after = memchr(b'"', &self.held).is_some() && self.quotes().has_text_after;
         let Some(columns) = &self.columns else {
             if has_text_after {
                 return Err(Refused::Whole(format!("the header {TEXT_AFTER}")));
             }
             let cells: Vec<&str> = cells.collect();
             let columns = places(&self.names, cells.into_iter())?;
-            out.header(&columns);
+            out.header(&columns, self.delimiter);
             self.columns = Some(columns);
             return Ok(());
         };
@@ -181,7 +186,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    fn of(record: &[u8]) -> Self {
+    fn of(record: &[u8], delimiter: u8) -> Self {
         let mut quotes = Self::default();
         let (mut is_begin, mut is_closed) = (true, false);
         for byte in record {
@@ -189,13 +194,13 @@ impl Quotes {
                 b'"' if quotes.is_open => (quotes.is_open, is_closed) = (false, true),
                 // Two quotes in quotes, which stand for one, close them and open them again.
                 b'"' if is_begin || is_closed => (quotes.is_open, is_closed) = (true, false),
-                b',' if !quotes.is_open => (is_begin, is_closed) = (true, false),
+                byte if *byte == delimiter && !quotes.is_open => (is_begin, is_closed) = (true, false),
                 _ => {
                     quotes.has_text_after |= is_closed;
                     (is_begin, is_closed) = (false, false);
                 }
             }
-            is_begin &= *byte == b',';
+            is_begin &= *byte == delimiter;
         }
         quotes
     }

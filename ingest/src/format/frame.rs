@@ -9,8 +9,8 @@ use std::{
 use event::{Timestamp, time::DAY_MICROS};
 use polars_arrow::{
     array::{
-        Array, BooleanArray, DictionaryArray, DictionaryKey, Float16Array, PrimitiveArray, Utf8Array,
-        Utf8ViewArray,
+        Array, BooleanArray, DictionaryArray, DictionaryKey, FixedSizeBinaryArray, Float16Array,
+        PrimitiveArray, Utf8Array, Utf8ViewArray,
     },
     bitmap::Bitmap,
     datatypes::{ArrowDataType, IntegerType, TimeUnit},
@@ -95,16 +95,22 @@ impl Filler<'_> {
                 self.floats(array, |number| half(number.0.to_f64()))
             }
             ArrowDataType::Decimal(_, scale) => {
-                self.floats(self.cast(array)?, |number: i128| decimal(number, *scale))
+                self.numbers(self.cast(array)?, |number: i128| exact(number, *scale))
             }
-            ArrowDataType::Int64 => self.ints::<i64>(array, Some),
-            ArrowDataType::Int32 => self.ints::<i32>(array, |number| Some(i64::from(number))),
-            ArrowDataType::Int16 => self.ints::<i16>(array, |number| Some(i64::from(number))),
-            ArrowDataType::Int8 => self.ints::<i8>(array, |number| Some(i64::from(number))),
-            ArrowDataType::UInt64 => self.ints::<u64>(array, |number| i64::try_from(number).ok()),
-            ArrowDataType::UInt32 => self.ints::<u32>(array, |number| Some(i64::from(number))),
-            ArrowDataType::UInt16 => self.ints::<u16>(array, |number| Some(i64::from(number))),
-            ArrowDataType::UInt8 => self.ints::<u8>(array, |number| Some(i64::from(number))),
+            ArrowDataType::Int64 => self.numbers(self.cast(array)?, Scalar::Int),
+            ArrowDataType::Int32 => self.numbers(self.cast(array)?, |number: i32| Scalar::Int(number.into())),
+            ArrowDataType::Int16 => self.numbers(self.cast(array)?, |number: i16| Scalar::Int(number.into())),
+            ArrowDataType::Int8 => self.numbers(self.cast(array)?, |number: i8| Scalar::Int(number.into())),
+            ArrowDataType::UInt64 => {
+                self.numbers(self.cast(array)?, |number: u64| exact(i128::from(number), 0))
+            }
+            ArrowDataType::UInt32 => {
+                self.numbers(self.cast(array)?, |number: u32| Scalar::Int(number.into()))
+            }
+            ArrowDataType::UInt16 => {
+                self.numbers(self.cast(array)?, |number: u16| Scalar::Int(number.into()))
+            }
+            ArrowDataType::UInt8 => self.numbers(self.cast(array)?, |number: u8| Scalar::Int(number.into())),
             ArrowDataType::Timestamp(unit, zone) => self.times(array, *unit, zone.is_some()),
             ArrowDataType::Duration(unit) => self.durations(array, *unit),
             ArrowDataType::Date32 => self.dates(array, |day: i32| i64::from(day) * DAY_MICROS),
@@ -286,30 +292,30 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Reads whole numbers; one that is too large for an `i64` becomes the nearest double, as in JSON.
-    fn ints<T: NativeType + Display>(
+    /// Reads whole and decimal numbers. The digits of one that is too large for an `i64` are a text; elsewhere it is the nearest
+    /// double, as in JSON.
+    fn numbers<T: NativeType>(
         &mut self,
-        array: &dyn Array,
-        int: fn(T) -> Option<i64>,
+        array: &PrimitiveArray<T>,
+        number: impl Fn(T) -> Scalar<'static>,
     ) -> Result<(), Refused> {
-        let array = self.cast::<PrimitiveArray<T>>(array)?;
-        let value = |number: &T| match int(*number) {
-            Some(number) => Scalar::Int(number),
-            None => Scalar::Float(number.to_string().parse().unwrap_or(f64::INFINITY)),
-        };
-        let float = |number: &T| match value(number) {
+        let float = |value: &T| match number(*value) {
             Scalar::Int(number) => number as f64,
             Scalar::Float(number) => number,
+            Scalar::Text(digits) => digits.parse().unwrap_or(f64::INFINITY),
             _ => 0.0,
         };
         let from = self.from;
-        match self.whole(|values| matches!(values, Growing::Float(_))) {
-            Some(column) => {
-                let numbers = array.values_iter().map(float);
-                column.extend_floats(from, numbers, mask(array.validity()));
-            }
-            None => self.each(valid(array.validity(), array.values_iter().map(value))),
+        if let Some(column) = self.whole(|values| matches!(values, Growing::Float(_))) {
+            column.extend_floats(from, array.values_iter().map(float), mask(array.validity()));
+            return Ok(());
         }
+        let is_text = self.column().is_some_and(|column| column.is_text());
+        let value = |value: &T| match number(*value) {
+            Scalar::Text(_) if !is_text => Scalar::Float(float(value)),
+            number => number,
+        };
+        self.each(valid(array.validity(), array.values_iter().map(value)));
         Ok(())
     }
 
@@ -466,9 +472,52 @@ fn decimal_near(number: f64, digits: RangeInclusive<i32>, is_it: impl Fn(f64) ->
     digits.map(decimal).find(|decimal| is_it(*decimal)).unwrap_or(number)
 }
 
-/// Nearest double of a decimal number.
-pub(super) fn decimal(number: i128, scale: usize) -> f64 {
-    format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)
+/// A decimal number: a whole one as such, or as the text of its digits beyond an `i64`; else the nearest double.
+pub(super) fn exact(number: i128, scale: usize) -> Scalar<'static> {
+    let one = u32::try_from(scale).ok().and_then(|scale| 10i128.checked_pow(scale));
+    match one.filter(|one| number % one == 0).map(|one| number / one) {
+        Some(whole) => match i64::try_from(whole) {
+            Ok(whole) => Scalar::Int(whole),
+            Err(_) => Scalar::Text(whole.to_string().into()),
+        },
+        None => Scalar::Float(format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)),
+    }
+}
+
+/// Name of the extension type of UUIDs, and of the metadata that holds it.
+pub(super) const UUID: &str = "arrow.uuid";
+pub(super) const EXTENSION: &str = "ARROW:extension:name";
+
+/// UUIDs as texts; other arrays as they are.
+pub(crate) fn readable(array: Box<dyn Array>) -> Box<dyn Array> {
+    match array.as_any().downcast_ref::<FixedSizeBinaryArray>() {
+        Some(fixed) if matches!(array.dtype(), ArrowDataType::Extension(kind) if kind.name == UUID) => {
+            uuids(fixed.iter())
+        }
+        _ => array,
+    }
+}
+
+/// Texts of UUIDs.
+pub(super) fn uuids<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Box<dyn Array> {
+    let text = |bytes: &[u8]| {
+        let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| digits.get(part).unwrap_or_default()).join("-")
+    };
+    values.map(|value| value.map(text)).collect::<Utf8Array<i64>>().boxed()
+}
+
+/// Number of half precision, of its two bytes.
+pub(super) fn half_of(bytes: [u8; 2]) -> f64 {
+    let bits = u16::from_le_bytes(bytes);
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff) / 1024.0);
+    let size = match exponent {
+        0 => fraction * 2f64.powi(-14),
+        0x1f if fraction > 0.0 => f64::NAN,
+        0x1f => f64::INFINITY,
+        _ => (1.0 + fraction) * 2f64.powi(exponent - 15),
+    };
+    half(if bits >> 15 == 1 { -size } else { size })
 }
 
 /// Values with nulls in place of those that are null under `validity`.
@@ -514,6 +563,10 @@ pub(crate) fn scalars(array: &dyn Array) -> Option<Vec<Scalar<'_>>> {
         ArrowDataType::UInt8 => of(array, ints::<u8>),
         ArrowDataType::UInt16 => of(array, ints::<u16>),
         ArrowDataType::UInt32 => of(array, ints::<u32>),
+        ArrowDataType::UInt64 => of(array, |numbers: &PrimitiveArray<u64>| {
+            let number = |number: &u64| exact(i128::from(*number), 0);
+            numbers.iter().map(|value| value.map_or(Scalar::Null, number)).collect()
+        }),
         ArrowDataType::Float32 => of(array, |array| floats::<f32>(array, shortest)),
         ArrowDataType::Float64 => of(array, |array| floats::<f64>(array, |number| number)),
         ArrowDataType::Boolean => of(array, |truths: &BooleanArray| {

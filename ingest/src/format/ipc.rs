@@ -9,7 +9,7 @@ use polars_arrow::{
     record_batch::RecordBatch,
 };
 use polars_arrow_format::ipc::{
-    MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
+    MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, TypeRef, planus, planus::ReadAsRoot,
 };
 
 use super::{
@@ -102,7 +102,7 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
                     rows += batch.len();
                 }
                 for (place, array) in places[columns.clone()].iter().zip(batch.arrays()) {
-                    frame::fill(&mut out.builder, place, from, array.as_ref())?;
+                    frame::fill(&mut out.builder, place, from, frame::readable(array.clone()).as_ref())?;
                 }
                 from += batch.len();
                 out.builder.claim(from)?;
@@ -238,6 +238,12 @@ fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
         let name = field.name().map_err(broken)?.unwrap_or_default();
         if field.children().map_err(broken)?.is_some_and(|children| !children.is_empty()) {
             return Err(Refused::Whole(format!("the column `{name}`: lists and structs are not known here")));
+        }
+        if matches!(field.type_().map_err(broken)?, Some(TypeRef::Decimal(kind)) if kind.bit_width().map_err(broken)? > 128)
+        {
+            return Err(Refused::Whole(format!(
+                "the column `{name}`: decimals of more than 38 digits are not known here"
+            )));
         }
         if !names.insert(name) {
             return Err(Refused::Whole(format!("the column `{name}` is given twice")));

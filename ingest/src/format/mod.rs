@@ -4,6 +4,7 @@
 //! columns (`columnar`, `ipc`, `parquet`) and puts them into a builder, which checks them.
 
 mod array;
+mod capture;
 pub(crate) mod coded;
 pub(crate) mod collect;
 mod columnar;
@@ -12,7 +13,7 @@ mod decode;
 mod fast_path;
 pub(crate) mod frame;
 pub(crate) mod ipc;
-mod ndjson;
+pub(crate) mod ndjson;
 mod object;
 pub(crate) mod parquet;
 mod raw;
@@ -20,9 +21,15 @@ mod source;
 mod thrift;
 mod token;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use event::{Kind, Timestamp};
+use memchr::memchr;
+use serde_json::value::RawValue;
 
 use crate::{
     admission::Memory,
@@ -73,10 +80,12 @@ impl Format {
             },
             Format::Parquet => Facts {
                 media_types: &["application/vnd.apache.parquet"],
-                endings: &["parquet", "pq"],
+                endings: &["parquet", "parq", "pq"],
                 is_loose: true,
             },
-            Format::Csv => Facts { media_types: &["text/csv"], endings: &["csv"], is_loose: true },
+            Format::Csv => {
+                Facts { media_types: &["text/csv"], endings: &["csv", TAB_SEPARATED], is_loose: true }
+            }
         }
     }
 
@@ -102,6 +111,9 @@ impl Format {
         self.facts().is_loose
     }
 }
+
+/// Ending of CSV whose cells are separated by tabs.
+pub(crate) const TAB_SEPARATED: &str = "tsv";
 
 /// Properties of a format.
 struct Facts {
@@ -180,7 +192,7 @@ impl BodyReader {
         let reading = Reading { loose_text: format.is_loose(), room, ..Reading::default() };
         Self {
             decoder: Decoder::new(encoding, false),
-            parser: Parser::new(format, Names::new(kind)),
+            parser: Parser::new(format, Names::new(kind), b','),
             out: Collector::new(kind, now, reading),
             plain: 0,
         }
@@ -245,6 +257,8 @@ pub(crate) enum Parser {
     Lines(ndjson::Lines),
     /// JSON of which no more than white space was seen, and its expected number of bytes.
     Json(Names, usize),
+    /// Beginning of a file that is an object of arrays or an object a line, and the end of its first line.
+    Object(Names, Vec<u8>, Option<usize>),
     Array(Box<array::Array>),
     Csv(Box<csv::Csv>),
     /// Format that is read whole.
@@ -260,11 +274,12 @@ pub(crate) enum Whole {
 }
 
 impl Parser {
-    pub(crate) fn new(format: Format, names: Names) -> Self {
+    /// Creates a parser; cells of CSV are separated by `delimiter`.
+    pub(crate) fn new(format: Format, names: Names, delimiter: u8) -> Self {
         match format {
             Format::Ndjson => Parser::Lines(ndjson::Lines::new(names)),
             Format::Json => Parser::Json(names, 0),
-            Format::Csv => Parser::Csv(Box::new(csv::Csv::new(names))),
+            Format::Csv => Parser::Csv(Box::new(csv::Csv::new(names, delimiter))),
             Format::Arrow => Parser::Whole(Whole::Arrow, names, Vec::new()),
             Format::Parquet => Parser::Whole(Whole::Parquet, names, Vec::new()),
         }
@@ -295,10 +310,26 @@ impl Parser {
                 let bytes = &bytes[token::skip_white(bytes, 0)..];
                 let Some(first) = bytes.first() else { return Ok(()) };
                 *self = match first {
+                    b'{' if out.is_import() => Parser::Object(names.clone(), Vec::new(), None),
                     b'{' => Parser::Whole(Whole::Columnar, names.clone(), Vec::with_capacity(*expected)),
                     _ => Parser::Array(Box::new(array::Array::new(names.clone()))),
                 };
                 self.push(bytes, out)
+            }
+            Parser::Object(names, held, line) => {
+                let before = held.len();
+                held.extend_from_slice(bytes);
+                *line = line.or_else(|| memchr(b'\n', bytes).map(|end| before + end));
+                let Some(end) = line.filter(|end| token::skip_white(held, *end) < held.len()) else {
+                    return if held.len() > MAX_BODY_BYTES { Err(too_large()) } else { Ok(()) };
+                };
+                let (names, held) = (names.clone(), std::mem::take(held));
+                if serde_json::from_slice::<&RawValue>(&held[..end]).is_err() {
+                    *self = Parser::Whole(Whole::Columnar, names, held);
+                    return Ok(());
+                }
+                *self = Parser::Lines(ndjson::Lines::new(names));
+                self.push(&held, out)
             }
         }
     }
@@ -309,6 +340,16 @@ impl Parser {
             Parser::Array(array) => array.finish(out),
             Parser::Csv(csv) => csv.finish(out),
             Parser::Json(..) => Err(Refused::Whole("it is empty; an array without objects is []".into())),
+            Parser::Object(names, held, _) => {
+                let is_column = |value: &&RawValue| value.get().starts_with(['[', '{']);
+                let object = serde_json::from_slice::<BTreeMap<Cow<'_, str>, &RawValue>>(&held);
+                if object.is_ok_and(|object| !object.values().all(is_column)) {
+                    let mut lines = ndjson::Lines::new(names);
+                    lines.push(&held, out)?;
+                    return lines.finish(out);
+                }
+                Parser::Whole(Whole::Columnar, names, held).finish(out)
+            }
             Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
             Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, &body, out),
             Parser::Whole(Whole::Columnar, names, body) => match String::from_utf8(body) {

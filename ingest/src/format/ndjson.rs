@@ -4,6 +4,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use serde_json::value::RawValue;
 
 use super::{
+    capture,
     collect::Collector,
     fast_path::Lean,
     object,
@@ -28,6 +29,8 @@ pub(crate) struct Lines {
     number: u64,
     /// True if it is an imported file of rejects, as its first line shows; `None` before that.
     is_rejects: Option<bool>,
+    /// True if lines are those of SageMaker Model Monitor.
+    is_captured: bool,
 }
 
 /// Fault of a line of a file of rejects that has no row.
@@ -35,7 +38,13 @@ const NO_EVENT: &str = "has no `event`; write the row into it, as an object of i
 
 impl Lines {
     pub(crate) fn new(names: Names) -> Self {
-        Self { names, lean: Lean::default(), held: Vec::new(), number: 1, is_rejects: None }
+        let (lean, held) = (Lean::default(), Vec::new());
+        Self { names, lean, held, number: 1, is_rejects: None, is_captured: false }
+    }
+
+    /// Creates a reader of lines of SageMaker Model Monitor, of which each may have several rows; rows are numbered, not lines.
+    pub(crate) fn captured(names: Names) -> Self {
+        Self { is_captured: true, ..Self::new(names) }
     }
 
     pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
@@ -123,6 +132,8 @@ impl Lines {
                 return out.unreadable(self.number, FieldError::of_row(NO_EVENT), as_text.as_bytes());
             };
             (line, text) = (event.as_bytes(), Some(event));
+        } else if self.is_captured {
+            return self.capture(line, out);
         }
         let begin = skip_white(line, 0);
         if let Some(text) = text {
@@ -144,6 +155,27 @@ impl Lines {
 }
 
 impl Lines {
+    /// Reads a line of SageMaker Model Monitor.
+    fn capture(&mut self, line: &[u8], out: &mut Collector) -> Result<(), Refused> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        let rows = match capture::rows(&self.names, line) {
+            Ok(rows) => rows,
+            Err(error) => return out.unreadable(self.number, error, line),
+        };
+        for (at, json) in rows.iter().enumerate() {
+            self.number += u64::from(at > 0);
+            match object::read(&self.names, json.as_bytes()) {
+                Ok(mut row) => out.row(self.number, &mut row, json.as_bytes())?,
+                Err(error) => {
+                    out.unreadable(self.number, not_an_object(&self.names, &error, json.as_bytes()), line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     fn is_rejects(&mut self, line: &[u8], out: &mut Collector) -> bool {
         if self.is_rejects.is_none() && !line.iter().all(u8::is_ascii_whitespace) {

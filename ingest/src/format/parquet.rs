@@ -6,7 +6,7 @@ use std::{collections::HashMap, io::Cursor, ops::Range};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use polars::prelude::{CompatLevel, DataFrame};
 use polars_arrow::{
-    array::{Array, PrimitiveArray},
+    array::{Array, BinaryViewArray, Float64Array, PrimitiveArray},
     datatypes::{ArrowDataType, IntervalUnit, TimeUnit},
     types::NativeType,
 };
@@ -14,6 +14,10 @@ use polars_arrow_format::ipc::{
     self, DateUnit, MessageHeaderRef, MessageRef, TypeRef, planus, planus::ReadAsRoot,
 };
 use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
+use polars_parquet::parquet::{
+    metadata::SchemaDescriptor,
+    schema::types::{ParquetType, PhysicalType, PrimitiveConvertedType, PrimitiveLogicalType},
+};
 
 use super::{
     caught,
@@ -109,13 +113,16 @@ pub(crate) fn open<R: MmapBytesReader>(
         noted = schema.map_or(Ok(NotedTypes::default()), |schema| NotedTypes::read(schema))?;
         notes.retain(|note| note.key != ARROW_SCHEMA);
     }
+    let fields = metadata.schema_descr.fields().iter().map(|field| noted.plain(field.clone())).collect();
+    metadata.schema_descr = SchemaDescriptor::new(metadata.schema_descr.name().into(), fields);
     reader.set_metadata(metadata.into());
     let schema = reader.schema().map_err(broken)?;
     let columns = schema.iter_values().enumerate().filter(|(_, column)| wanted(&column.name));
     let columns: Vec<_> = columns.collect();
     for (_, column) in &columns {
-        let kind = noted.of(&column.name, &column.dtype).unwrap_or(&column.dtype);
-        if !is_readable(kind) {
+        let kind = noted.of(&column.name, &column.dtype);
+        if !kind.map_or_else(|| is_readable(&column.dtype), |kind| is_readable(kind) || is_converted(kind)) {
+            let kind = kind.unwrap_or(&column.dtype);
             let message = format!("the column `{}`: values of type {kind:?} are not known here", column.name);
             return Err(Refused::Whole(message));
         }
@@ -124,8 +131,8 @@ pub(crate) fn open<R: MmapBytesReader>(
     Ok((reader.with_projection(places), noted))
 }
 
-/// Types of times and durations that columns had in memory, by name. Parquet has none for some of them (durations, and times in
-/// seconds): there they are whole numbers, and only a note of their writer holds their unit.
+/// Types of columns that are made here of plain values, by name. Parquet has none for some times and for durations: there they are
+/// whole numbers, and only a note of their writer holds their unit. The decoder has none for decimals, halves and UUIDs.
 #[derive(Default)]
 pub(crate) struct NotedTypes(HashMap<String, ArrowDataType>);
 
@@ -142,10 +149,33 @@ impl NotedTypes {
         noted_types(message).ok().flatten().map(Self).ok_or_else(wrong)
     }
 
-    /// Noted type of a column, if the file has it as whole numbers of type `kind`.
+    /// Notes the type of a decimal, half or UUID, and returns the field as plain numbers or bytes.
+    fn plain(&mut self, field: ParquetType) -> ParquetType {
+        let ParquetType::PrimitiveType(mut field) = field else { return field };
+        let has_room = match field.physical_type {
+            PhysicalType::FixedLenByteArray(bytes) => bytes <= size_of::<i128>(),
+            ref other => matches!(other, PhysicalType::Int32 | PhysicalType::Int64),
+        };
+        let kind = match (field.logical_type, field.converted_type) {
+            (Some(PrimitiveLogicalType::Decimal(digits, scale)), _)
+            | (None, Some(PrimitiveConvertedType::Decimal(digits, scale)))
+                if has_room =>
+            {
+                ArrowDataType::Decimal(digits, scale)
+            }
+            (Some(PrimitiveLogicalType::Float16), _) => ArrowDataType::Float16,
+            (Some(PrimitiveLogicalType::Uuid), _) => ArrowDataType::Utf8,
+            _ => return ParquetType::PrimitiveType(field),
+        };
+        self.0.insert(field.field_info.name.to_string(), kind);
+        (field.logical_type, field.converted_type) = (None, None);
+        ParquetType::PrimitiveType(field)
+    }
+
+    /// Noted type of a column, if the file has it as whole numbers or bytes of type `kind`.
     fn of(&self, column: &str, kind: &ArrowDataType) -> Option<&ArrowDataType> {
-        let is_open = matches!(kind, ArrowDataType::Int64 | ArrowDataType::Int32);
-        self.0.get(column).filter(|_| is_open)
+        use ArrowDataType::{BinaryView, FixedSizeBinary, Int32, Int64};
+        self.0.get(column).filter(|_| matches!(kind, Int64 | Int32 | FixedSizeBinary(_) | BinaryView))
     }
 
     /// Converts the values of a column to their noted type.
@@ -156,6 +186,9 @@ impl NotedTypes {
             Some(PrimitiveArray::try_new(kind.clone(), values, validity).ok()?.boxed())
         }
         let Some(kind) = self.of(column, array.dtype()) else { return array };
+        if is_converted(kind) || array.as_any().is::<BinaryViewArray>() {
+            return converted(array.as_ref(), kind).unwrap_or(array);
+        }
         of::<i64>(array.as_ref(), kind).or_else(|| of::<i32>(array.as_ref(), kind)).unwrap_or(array)
     }
 }
@@ -191,6 +224,40 @@ fn unit(unit: ipc::TimeUnit) -> TimeUnit {
         ipc::TimeUnit::Microsecond => TimeUnit::Microsecond,
         ipc::TimeUnit::Nanosecond => TimeUnit::Nanosecond,
     }
+}
+
+/// Returns whether values of this type are made of numbers or bytes, and never read from a file as such.
+fn is_converted(kind: &ArrowDataType) -> bool {
+    matches!(kind, ArrowDataType::Decimal(..) | ArrowDataType::Float16)
+}
+
+/// Makes decimals of whole numbers or of bytes with the first one highest; numbers of halves; texts of UUIDs.
+fn converted(array: &dyn Array, kind: &ArrowDataType) -> Option<Box<dyn Array>> {
+    let any = array.as_any();
+    let bytes = any.downcast_ref::<BinaryViewArray>();
+    Some(match kind {
+        ArrowDataType::Decimal(..) => {
+            let number = |bytes: &[u8]| {
+                let sign = if bytes.first().is_some_and(|byte| byte >> 7 == 1) { -1 } else { 0 };
+                bytes.iter().fold(sign, |number: i128, byte| number << 8 | i128::from(*byte))
+            };
+            let long = any.downcast_ref::<PrimitiveArray<i64>>();
+            let short = any.downcast_ref::<PrimitiveArray<i32>>();
+            let numbers: PrimitiveArray<i128> = match (bytes, long, short) {
+                (Some(bytes), ..) => bytes.iter().map(|bytes| bytes.map(number)).collect(),
+                (_, Some(long), _) => {
+                    long.iter().map(|number| number.map(|number| (*number).into())).collect()
+                }
+                (.., short) => short?.iter().map(|number| number.map(|number| (*number).into())).collect(),
+            };
+            numbers.to(kind.clone()).boxed()
+        }
+        ArrowDataType::Float16 => {
+            let half = |bytes: &[u8]| bytes.first_chunk().map(|bytes| frame::half_of(*bytes));
+            bytes?.iter().map(|bytes| bytes.and_then(half)).collect::<Float64Array>().boxed()
+        }
+        _ => frame::uuids(bytes?.iter()),
+    })
 }
 
 /// Returns whether a field may take values of this type.

@@ -20,7 +20,7 @@ use serde_json::{
 };
 
 use super::{collect::Places, frame};
-use crate::builder::names::ColumnTarget;
+use crate::builder::{names::ColumnTarget, row::Scalar};
 
 /// Line of a file of rejects.
 #[derive(Debug, Serialize)]
@@ -71,6 +71,8 @@ pub struct SourceRows {
     ends: Vec<(u64, usize)>,
     /// Columns of CSV, in the order of its cells.
     header: Places,
+    /// Delimiter of these cells.
+    delimiter: u8,
     /// Arrays of columns, each with the number of its first row.
     arrays: Vec<(u64, SourceColumn)>,
     /// Object of arrays.
@@ -99,13 +101,14 @@ impl SourceRows {
     }
 
     /// Sets the header of CSV.
-    pub(super) fn has_header(&mut self, header: &Places) {
+    pub(super) fn has_header(&mut self, header: &Places, delimiter: u8) {
         self.header.clone_from(header);
+        self.delimiter = delimiter;
     }
 
     /// Creates a holder of the following rows, with the same header.
     pub(super) fn next(&self) -> Self {
-        Self { header: self.header.clone(), ..Self::default() }
+        Self { header: self.header.clone(), delimiter: self.delimiter, ..Self::default() }
     }
 
     /// Sets the text of an object of arrays.
@@ -148,10 +151,13 @@ impl SourceRows {
         let raw = &self.bytes[start..self.ends[at].1];
         let as_event = match self.header.is_empty() {
             true => object_of(raw),
-            false => cells_of(raw).filter(|cells| cells.len() == self.header.len()).and_then(|cells| {
-                let columns = self.header.iter().zip(&cells).filter(|((_, targets), _)| !targets.is_empty());
-                event(&Object(columns.map(|((name, _), cell)| (name, cell)).collect()))
-            }),
+            false => cells_of(raw, self.delimiter).filter(|cells| cells.len() == self.header.len()).and_then(
+                |cells| {
+                    let columns =
+                        self.header.iter().zip(&cells).filter(|((_, targets), _)| !targets.is_empty());
+                    event(&Object(columns.map(|((name, _), cell)| (name, cell)).collect()))
+                },
+            ),
         };
         as_event.or_else(|| Some(SourceRow::Text(String::from_utf8_lossy(raw).into_owned())))
     }
@@ -189,9 +195,9 @@ fn object_of(raw: &[u8]) -> Option<SourceRow> {
 }
 
 /// Splits the cells of a record of CSV.
-fn cells_of(raw: &[u8]) -> Option<Vec<String>> {
-    let (mut reader, mut cells, mut ends) =
-        (csv_core::Reader::new(), vec![0; raw.len()], vec![0; raw.len() + 1]);
+pub(super) fn cells_of(raw: &[u8], delimiter: u8) -> Option<Vec<String>> {
+    let mut reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+    let (mut cells, mut ends) = (vec![0; raw.len()], vec![0; raw.len() + 1]);
     let (_, _, mut written, mut ended) = reader.read_record(raw, &mut cells, &mut ends);
     // An empty input ends the record.
     let (_, _, more, last) = reader.read_record(&[], &mut cells[written..], &mut ends[ended..]);
@@ -255,16 +261,14 @@ impl SourceColumn {
             ArrowDataType::UInt8 => json!(primitive::<u8>(array, row)),
             ArrowDataType::UInt16 => json!(primitive::<u16>(array, row)),
             ArrowDataType::UInt32 => json!(primitive::<u32>(array, row)),
-            ArrowDataType::UInt64 => json!(primitive::<u64>(array, row)),
+            ArrowDataType::UInt64 => exact(primitive::<u64>(array, row).map(i128::from), 0),
             ArrowDataType::Float32 => number(primitive::<f32>(array, row).map(f64::from)),
             ArrowDataType::Float64 => number(primitive(array, row)),
             ArrowDataType::Float16 => {
                 let halves = any.downcast_ref::<Float16Array>();
                 number(halves.map(|halves| halves.value(row).0.to_f64()))
             }
-            ArrowDataType::Decimal(_, scale) => {
-                number(primitive::<i128>(array, row).map(|number| frame::decimal(number, *scale)))
-            }
+            ArrowDataType::Decimal(_, scale) => exact(primitive(array, row), *scale),
             ArrowDataType::Boolean => {
                 json!(any.downcast_ref::<BooleanArray>().map(|truths| truths.value(row)))
             }
@@ -322,6 +326,16 @@ fn formatted(micros: Option<i64>, format: &str) -> Value {
 
 fn primitive<T: NativeType>(array: &dyn Array, row: usize) -> Option<T> {
     array.as_any().downcast_ref::<PrimitiveArray<T>>().map(|values| values.value(row))
+}
+
+/// Decimal number as JSON: a whole one beyond 64 bits is a text of its digits.
+fn exact(decimal: Option<i128>, scale: usize) -> Value {
+    match decimal.map(|decimal| frame::exact(decimal, scale)) {
+        Some(Scalar::Int(whole)) => json!(whole),
+        Some(Scalar::Float(float)) => number(Some(float)),
+        Some(Scalar::Text(digits)) => json!(digits),
+        _ => Value::Null,
+    }
 }
 
 /// Number as JSON; NaN and infinities become texts.
