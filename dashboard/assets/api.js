@@ -1,4 +1,5 @@
-// The HTTP API, as any other client would ask it.
+// Addresses: the HTTP API, as any other client would ask it; and pages, which stand with all that is chosen behind the `#`, so that each can be shared and no server sees it.
+
 
 /** With this header a request counts as one of these pages, so that the cookie of a session is taken for who asks. */
 const OWN = { 'Almanac-Dashboard': 'yes' };
@@ -30,7 +31,7 @@ export async function answered(promise) {
     return await promise;
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Problem(0, 'The server does not answer.');
+    throw new Problem(0, `The service at ${location.origin} does not answer.`);
   }
 }
 
@@ -82,13 +83,15 @@ const parsed = (body) => body.split('\n').filter((line) => line).map((line) => J
 /** The rows of a query. */
 export const rows = async (path, parameters, options) => parsed(await text(path, { ...parameters, format: 'ndjson' }, options));
 
-/** The answer to a JSON body. */
-export const post = (path, body, options) => send(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+const sent = (path, body, options) => send(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
+/** The JSON answer to a JSON body. */
+export const post = async (path, body, options) => answered((await sent(path, body, options)).json());
 
 /** The rows of a SQL statement. */
 export async function sql(workspace, statement, asOf, options) {
   const body = { sql: statement, format: 'ndjson', ...(asOf && { as_of: asOf }) };
-  const answer = await post(ofWorkspace(workspace, 'sql'), body, options);
+  const answer = await sent(ofWorkspace(workspace, 'sql'), body, options);
   return parsed(await answered(answer.text()));
 }
 
@@ -102,4 +105,35 @@ export async function pages(path, parameters, name, most, options) {
     cursor = page.next_cursor ?? page.next;
   } while (cursor && all.length < most);
   return all;
+}
+
+/** The parts of an address such as `#/w/flights/nyc/metrics?metric=auc`. */
+export function read(hash = location.hash) {
+  const [path, query = ''] = hash.replace(/^#\/?/, '').split('?');
+  let parts = [];
+  try {
+    parts = path.split('/').filter((part) => part).map(decodeURIComponent);
+  } catch {
+    // An address that was cut is that of no page.
+  }
+  const chosen = new URLSearchParams(query);
+  if (parts[0] === 'w' && parts.length >= 3) {
+    return { page: parts[3] ?? 'overview', workspace: `${parts[1]}/${parts[2]}`, chosen };
+  }
+  // Below a tracking URI of MLflow the address says of which workspace, and nothing behind the `#`.
+  const start = new URLSearchParams(location.search).has('workspace') ? 'experiments' : 'start';
+  return { page: parts[0] ?? start, workspace: null, chosen, more: parts.slice(1) };
+}
+
+/** The address of a page. */
+export function link(page, workspace, chosen = {}) {
+  const place = workspace === null ? page : `w/${workspace.split('/').map(encodeURIComponent).join('/')}/${page}`;
+  const given = Object.entries(chosen).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const query = new URLSearchParams(given).toString();
+  return `#/${place}${query && `?${query}`}`;
+}
+
+/** The same page with other choices. */
+export function change(now, choices) {
+  return link(now.page, now.workspace, { ...Object.fromEntries(now.chosen), ...choices });
 }

@@ -2,9 +2,8 @@
 
 import { Problem, json, ofWorkspace, rows } from './api.js';
 import { badge, card, history, liveText, stat } from './common.js';
-import { h, name } from './dom.js';
+import { h, name, table } from './dom.js';
 import { waysOfGet } from './share.js';
-import { table } from './table.js';
 import { addDays, count, cut, instant, today } from './words.js';
 
 /** How many records of the audit log are shown. */
@@ -34,10 +33,29 @@ export async function auditLog(workspace, signal) {
   }
 }
 
-const attributes = (row) => {
-  const all = Object.entries(row.attributes ?? {});
-  return all.length ? h('ul', { class: 'pairs' }, all.slice(0, 20).map(([key, value]) => h('li', null, name(`${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)))) : '–';
-};
+/** The most values of an object that are shown. */
+const MOST_VALUES = 20;
+
+/** The values of an object by where each stands in it, such as `rule.below: 0.75`. */
+const leaves = (value, path = []) => (value && typeof value === 'object' && !Array.isArray(value) ? Object.entries(value).flatMap(([key, one]) => leaves(one, [...path, key])) : [[path.join('.'), value]]);
+
+function pairs(object) {
+  const all = leaves(object ?? {}).filter(([key]) => key);
+  const says = ([key, value]) => h('li', null, name(cut(`${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)));
+  return all.length ? h('ul', { class: 'pairs' }, all.slice(0, MOST_VALUES).map(says), all.length > MOST_VALUES && h('li', null, '…')) : '–';
+}
+
+const attributes = (row) => pairs(row.attributes);
+
+/** What a record of the audit log says of what something was changed to, without ids and instants, which stand in other columns. */
+function changed({ after }) {
+  try {
+    const of = (key, value) => (/(^|_)(id|at)$/.test(key) ? undefined : value);
+    return pairs(JSON.parse(after ?? '{}', of));
+  } catch {
+    return name(cut(after));
+  }
+}
 
 const titled = { key: 'name', text: 'Name', shows: (row) => [name(row.name), row.archived_at ? [' ', badge('none', 'archived')] : null] };
 const predictions = { key: 'counts', text: 'Predictions', number: true, shows: (row) => count(row.counts?.predictions ?? 0) };
@@ -77,7 +95,7 @@ export async function page({ workspace, signal, moves }) {
     audit && card({
       title: 'Who changed what',
       note: [audit.says, 'Each record has the digest of the one before; `almanac admin verify` checks them.'].filter(Boolean).join(' '),
-      side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(cut(row.after)) : '–') }] }),
+      side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: changed }] }),
       data: { columns: ['seq', 'at', 'principal', 'action', 'object', 'name', 'before', 'after', 'source', 'address', 'request'], rows: audit.records },
       file: `${file}-audit`,
       ways: waysOfGet(`almanac audit -w ${workspace}`, `/v1/audit?workspace=${encodeURIComponent(workspace)}`),

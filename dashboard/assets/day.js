@@ -1,13 +1,12 @@
 // One day: its metrics, its confusion matrix, how scores stand beside what came true, its weakest slices, and the rows behind a bar.
 
-import { Problem, ofWorkspace, rows, sql } from './api.js';
-import { card, controls, dayField, field, lastDay, models, select, stat, volume } from './common.js';
+import { link, ofWorkspace, rows, sql } from './api.js';
 import { histogram, lineChart } from './chart.js';
-import { h, name } from './dom.js';
+import { card, controls, dayField, field, lastDay, metricStat, models, select, stat, volume } from './common.js';
+import { h, name, prose, table } from './dom.js';
+import { declare, sliceTable, weakest } from './drift.js';
 import { ways, waysOfSql } from './share.js';
-import { link } from './state.js';
-import { table } from './table.js';
-import { addDays, count, decimal as shown } from './words.js';
+import { addDays, count, instant } from './words.js';
 
 const BINS = 20;
 const ROWS = 100;
@@ -56,15 +55,6 @@ function scores(found, positive) {
   return { series, reliable };
 }
 
-async function worst(workspace, parameters, signal) {
-  try {
-    return { rows: await rows(ofWorkspace(workspace, 'slices'), parameters, { signal }) };
-  } catch (error) {
-    if (error instanceof Problem && error.status < 500) return { rows: [], says: error.message };
-    throw error;
-  }
-}
-
 async function behind({ workspace, chosen, signal, go }, day, release, asOf) {
   const bin = Number(chosen.get('bin'));
   const text = `select key, predicted_at, score, label, outcome_label, observed_at from joined where day = ${quoted(day)} and release = ${quoted(release)} and score >= ${bin / BINS} and score < ${(bin + 1) / BINS + (bin === BINS - 1 ? 1 : 0)} limit ${ROWS}`;
@@ -73,7 +63,7 @@ async function behind({ workspace, chosen, signal, go }, day, release, asOf) {
   return card({
     title: `Predictions with a score from ${bin / BINS} to ${(bin + 1) / BINS}`,
     note: found.length === ROWS ? `The first ${ROWS} of them` : null,
-    side: [table({ caption: 'Predictions behind the bar', rows: found, columns: columns.map((key) => ({ key, text: key, number: key === 'score' })) }), h('button', { type: 'button', onclick: () => go({ bin: null }) }, 'Close')],
+    side: [table({ caption: 'Predictions behind the bar', rows: found, columns: columns.map((key) => ({ key, text: key, number: key === 'score', ...(key.endsWith('_at') && { shows: (row) => instant(row[key]) }) })) }), h('button', { type: 'button', onclick: () => go({ bin: null }) }, 'Close')],
     data: { columns, rows: found },
     file: `${workspace.replace('/', '-')}-${day}-rows`,
     ways: waysOfSql(workspace, text, asOf),
@@ -106,7 +96,7 @@ export async function page(context) {
   const headlines = HEADLINES.filter((one) => typeof row[one] === 'number').slice(0, 4);
   const text = statement(day, release);
   const metric = chosen.get('metric') ?? headlines[0];
-  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), metric ? worst(workspace, { ...parameters, release, metric }, signal) : { rows: [], says: 'No outcome of this day has come yet.' }]);
+  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), metric ? weakest(context, { ...parameters, release, metric }) : { found: [], says: 'No outcome of this day has come yet.' }]);
   const { series, reliable } = scores(binned, row.positive_label ?? known[0]?.positive_label);
   const file = `${workspace.replace('/', '-')}-${day}-${release}`;
   const binLink = (one) => h('a', { href: link('day', workspace, { ...Object.fromEntries(chosen), day, release, bin: one.at }) }, `${(one.at / BINS).toFixed(2)} to ${((one.at + 1) / BINS).toFixed(2)}`);
@@ -114,12 +104,12 @@ export async function page(context) {
   return [
     ...top,
     h('dl', { class: 'stats' },
-      stat('Predictions', count(row.predictions)), stat('Judged', count(row.labelled), typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : null),
-      headlines.map((one) => stat(one, shown(row[one]))),
+      stat('Predictions', count(row.predictions)), stat('Labelled', count(row.labelled), typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : null),
+      headlines.map((one) => metricStat(one, row[one], row.labelled)),
       row.erased > 0 && stat('With erased keys', count(row.erased))),
-    h('div', { class: 'grid-2' },
-      series.length > 0 && card({ title: 'Scores, by what came true', chart: histogram({ title: `Scores of ${release} on ${day}`, series }), side: null, data: { columns: ['outcome_label', 'bin', 'n', 'total'], rows: binned }, file: `${file}-scores`, ways: waysOfSql(workspace, text, asOf) }),
-      isBinary && card({ title: 'Reliability', note: `How often ${row.positive_label} came true, by score; the dashed line is a perfect score`, chart: lineChart({ title: 'Share that came true by mean score', dots: true, xs: [0, 1], series: [{ name: release, points: reliable.filter((one) => one.judged).map((one) => ({ x: one.mean, y: one.share, note: `of ${count(one.labelled)}` })) }, { name: 'perfect', colour: 6, dashed: true, points: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }], height: 240 }), file: `${file}-reliability` })),
+    series.length > 0 && h('div', { class: 'grid-2' },
+      card({ title: 'Scores, by what came true', chart: histogram({ title: `Scores of ${release} on ${day}`, x: 'score', y: 'predictions', series }), side: null, data: { columns: ['outcome_label', 'bin', 'n', 'total'], rows: binned }, file: `${file}-scores`, ways: waysOfSql(workspace, text, asOf) }),
+      isBinary && card({ title: 'Reliability', note: `How often ${row.positive_label} came true, by score; the dashed line is a perfect score`, chart: lineChart({ title: 'Share that came true by mean score', x: 'mean score', y: 'share that came true', dots: true, xs: [0, 1], series: [{ name: release, points: reliable.filter((one) => one.labelled).map((one) => ({ x: one.mean, y: one.share, note: `of ${count(one.labelled)}` })) }, { name: 'perfect', colour: 6, dashed: true, points: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }], height: 240 }), file: `${file}-reliability` })),
     reliable.length > 0 && card({ title: 'Table', note: 'A score leads to the predictions that have it', side: table({ caption: 'Scores', rows: reliable, columns: [
       { key: 'at', text: 'Score', shows: binLink },
       { key: 'n', text: 'Predictions', number: true, shows: (one) => count(one.n) },
@@ -129,11 +119,6 @@ export async function page(context) {
     ] }), data: { columns: ['at', 'n', 'labelled', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
     chosen.get('bin') && (await behind(context, day, release, asOf)),
     confused.length > 0 && card({ title: 'Confusion matrix', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
-    card({ title: 'Weakest slices', note: metric && `${metric} by the values of the dimensions that the model declares`, side: table({ caption: 'Weakest slices', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares dimensions with `almanac model define --dimension`.', columns: [
-      { key: 'slice', text: 'Slice' },
-      { key: 'n', text: 'Judged', number: true, shows: (one) => count(one.n ?? one.labelled) },
-      { key: 'value', text: metric ?? 'Metric', number: true },
-      { key: 'p_adjusted', text: 'p, adjusted', number: true },
-    ] }), data: { columns: Object.keys(low.rows[0] ?? { slice: 0 }), rows: low.rows }, file: `${file}-slices`, ways: ways('slices', workspace, { ...parameters, release, metric }) }),
+    card({ title: 'Weakest slices', note: low.found.length > 0 && `${metric} by the values of the dimensions that the model declares`, side: low.found.length ? sliceTable(low.found, metric) : low.says ? h('p', { class: 'empty' }, prose(low.says)) : await declare(context, known, parameters), data: { columns: Object.keys(low.found[0] ?? { slice: 0 }), rows: low.found }, file: `${file}-slices`, ways: metric && ways('slices', workspace, { ...parameters, release, metric }) }),
   ];
 }

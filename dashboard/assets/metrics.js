@@ -1,14 +1,11 @@
-// The metrics of a workspace: its releases on one axis of time, with what was promoted when and which days are immature.
+// The metrics of a workspace over time: its releases on one axis, with what was promoted when and which days are immature; and what a metric was expected to be.
 
-import { ofWorkspace, rows } from './api.js';
-import { axisOf, card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
+import { Problem, link, ofWorkspace, rows } from './api.js';
 import { lineChart } from './chart.js';
-import { h } from './dom.js';
-import { canBeExpected, expected } from './expected.js';
+import { axisOf, card, check, controls, dayField, field, history, metricStat, promotions, select, usualReference, windowControls, windowOf } from './common.js';
+import { h, table } from './dom.js';
 import { ways } from './share.js';
-import { link } from './state.js';
-import { table } from './table.js';
-import { addDays, count, dayNumber, dayOf, decimal as shown, many, nextMonth, periodHead } from './words.js';
+import { addDays, count, dayNumber, dayOf, many, nextMonth, periodHead } from './words.js';
 
 const MATURE = 0.9;
 /** How often new evaluations are looked for where what moves is not heard, in milliseconds. */
@@ -49,7 +46,7 @@ function lines(found, metric) {
   const series = new Map();
   for (const row of found) {
     const all = series.get(row.release) ?? [];
-    all.push({ x: dayNumber(row.day), y: row[metric], low: row[`${metric}_low`], high: row[`${metric}_high`], hollow: row.maturity < MATURE, note: row.labelled === undefined ? null : `of ${count(row.labelled)}` });
+    all.push({ x: dayNumber(row.day), y: row[metric], low: row[`${metric}_low`], high: row[`${metric}_high`], hollow: row.maturity < MATURE, labelled: row.labelled, note: row.labelled === undefined ? null : `of ${count(row.labelled)}` });
     series.set(row.release, all);
   }
   return [...series].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));
@@ -81,11 +78,11 @@ export async function page(context) {
   const series = lines(found, metric);
   const marks = promotions(entries, window);
   const shades = immature(found, group);
-  const chart = found.length ? lineChart({ title: `${metric} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: axisOf(window, group, marks) }) : null;
+  const chart = found.length ? lineChart({ title: `${metric} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, y: metric, x: `${group === 'day' ? 'day' : `first day of the ${group}`} (UTC)`, legend: true, height: 340, xs: axisOf(window, group, marks) }) : null;
   const columns = [
     { key: 'day', text: periodHead(group), shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
     { key: 'release', text: 'Release' },
-    { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
+    { key: 'labelled', text: 'Labelled', number: true, shows: (row) => count(row.labelled) },
     { key: metric, text: metric, number: true },
     ...(banded ? [{ key: `${metric}_low`, text: 'Low', number: true }, { key: `${metric}_high`, text: 'High', number: true }] : [{ key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') }]),
   ];
@@ -101,7 +98,7 @@ export async function page(context) {
       windowControls(context, window),
       check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null })),
       canBeExpected(metric) && check('Expected against realised (read from the events)', expects, (on) => go({ expected: on ? 'true' : null }))),
-    latest.length > 0 && h('dl', { class: 'stats' }, latest.slice(0, 6).map((one) => stat(`${one.name}, latest`, shown(one.last.y), one.last.note))),
+    latest.length > 0 && h('dl', { class: 'stats' }, latest.slice(0, 6).map((one) => metricStat(`${one.name}, latest`, one.last.y, one.last.labelled))),
     card({
       title: metric,
       note: note || null,
@@ -113,4 +110,61 @@ export async function page(context) {
     }),
     expects && (await expected(context, window, { metric, group, asOf })),
   ];
+}
+
+/** The metrics that scores alone say something of. */
+const EXPECTED = ['accuracy', 'precision', 'recall', 'f1', 'auc', 'brier', 'log_loss'];
+/** How many days before the window are the reference, unless others are chosen. */
+const REFERENCE = 60;
+
+/** Whether a metric can be expected. */
+const canBeExpected = (metric) => EXPECTED.includes(metric);
+
+/** The lines of each release: what was expected, with its band, and what it was. */
+function expectedLines(found, metric) {
+  const names = [...new Set(found.map((row) => row.release))].sort();
+  const points = (release, key, band) => found.filter((row) => row.release === release)
+    .map((row) => ({ x: dayNumber(row.day), y: row[key], ...(band && { low: row[`${key}_low`], high: row[`${key}_high`] }) }))
+    .sort((a, b) => a.x - b.x);
+  return names.flatMap((release, at) => [
+    { name: `${release}, expected`, colour: at, dashed: true, points: points(release, `${metric}_expected`, true) },
+    { name: `${release}, realised`, colour: at, points: points(release, metric, false) },
+  ]);
+}
+
+/** The card. It is read from the events, so it is shown when it is asked for. */
+async function expected(context, window, { metric, group, asOf }) {
+  const { workspace, chosen, signal, go } = context;
+  const usual = async () => {
+    const { from, to } = await usualReference(context, window, REFERENCE) ?? { from: addDays(window.from, -REFERENCE), to: addDays(window.from, -1) };
+    return `${from}..${to}`;
+  };
+  const [first, last] = (chosen.get('reference') ?? await usual()).split('..');
+  const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${metric}_expected,${metric}_expected_low,${metric}_expected_high,${metric},${metric}_gap`, ...(group !== 'day' && { period: group }), ...(asOf && { 'as-of': asOf }) };
+  let [found, says] = [[], 'No release of these days predicted in the reference days, with outcomes. Choose others.'];
+  try {
+    found = await rows(ofWorkspace(workspace, 'estimates'), parameters, { signal });
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status >= 500) throw error;
+    says = error.message;
+  }
+  const set = (days) => days.every(Boolean) && go({ reference: days.join('..') });
+  const choice = h('form', { class: 'controls', 'aria-label': 'Reference days', onsubmit: (event) => event.preventDefault() },
+    field('Reference from', dayField(first, (value) => set([value, last]))), field('Reference to', dayField(last, (value) => set([first, value]))));
+  return card({
+    title: `${metric}, expected against realised`,
+    note: 'Expected from scores alone, as if they meant what they meant in the reference days; the gap is of those predictions that have their truth.',
+    chart: found.length ? lineChart({ title: `${metric} expected and realised, ${window.from} to ${window.to}`, days: true, series: expectedLines(found, metric), y: metric, legend: true, height: 300, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null,
+    side: [choice, table({ caption: `${metric} expected and realised`, rows: [...found].reverse(), empty: says, columns: [
+      { key: 'day', text: periodHead(group) },
+      { key: 'release', text: 'Release' },
+      { key: 'labelled', text: 'Labelled', number: true, shows: (row) => count(row.labelled) },
+      { key: `${metric}_expected`, text: 'Expected', number: true },
+      { key: metric, text: 'Realised', number: true },
+      { key: `${metric}_gap`, text: 'Gap', number: true },
+    ] })],
+    ways: ways('estimates', workspace, parameters),
+    data: { columns: parameters.columns.split(','), rows: found },
+    file: `${workspace.replace('/', '-')}-${metric}-expected`,
+  });
 }

@@ -2,9 +2,8 @@
 
 import { Problem, json, text } from './api.js';
 import { badge, card, stat } from './common.js';
-import { h, name } from './dom.js';
+import { h, name, table } from './dom.js';
 import { waysOfGet } from './share.js';
-import { table } from './table.js';
 import { compact, count, decimal, many } from './words.js';
 
 const EVERY = 5_000;
@@ -54,14 +53,14 @@ export async function page({ signal, again }) {
       stat('Requests', compact(total('http_responses_total')), 'since the start')),
     card({
       title: 'The projector',
-      note: 'For how long what must move has not moved',
+      note: 'Time since last activity',
       side: table({ caption: 'The projector', rows: [['Heartbeat', 'projector_heartbeat_age_seconds'], ['Checkpoint', 'projector_checkpoint_age_seconds'], ['Feed of changes', 'projector_feed_age_seconds'], ['Sweep', 'projector_sweep_age_seconds']].map(([what, key]) => ({ what, age: seconds(key) })), columns: [{ key: 'what', text: 'What' }, { key: 'age', text: 'Age', number: true, shows: (row) => row.age }] }),
       ways: waysOfGet('almanac status', '/metrics'),
     }),
     card({
       title: 'Workers',
-      note: 'Of all processes, those that showed within an hour that they are alive',
-      side: table({ caption: 'Workers', rows: workers, empty: 'No worker projects.', columns: [{ key: 'worker', text: 'Worker' }, ...[['heartbeat_seconds_ago', 'Heartbeat', ago], ['shards', 'Shards', count], ['dirty_days', 'Days to write', count], ['oldest_dirty_seconds', 'Oldest', ago], ['cas_retries', 'Folded again', count]].map(([key, says, shows]) => ({ key, text: says, number: true, shows: (row) => shows(row[key]) }))] }),
+      note: 'Workers seen in the last hour',
+      side: table({ caption: 'Workers', rows: workers, empty: 'No worker was seen.', columns: [{ key: 'worker', text: 'Worker' }, ...[['heartbeat_seconds_ago', 'Heartbeat', ago], ['shards', 'Shards', count], ['dirty_days', 'Days to write', count], ['oldest_dirty_seconds', 'Oldest', ago], ['cas_retries', 'Folded again', count]].map(([key, says, shows]) => ({ key, text: says, number: true, shows: (row) => shows(row[key]) }))] }),
       ways: waysOfGet('almanac status', '/v1/workers'),
     }),
     card({

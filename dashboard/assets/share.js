@@ -92,7 +92,7 @@ export function svgFile(svg) {
     const style = getComputedStyle(element);
     for (const name of STYLES) to[at].setAttribute(name, style.getPropertyValue(name));
   });
-  for (const gone of copy.querySelectorAll('.cursor, .hit')) gone.remove();
+  for (const gone of copy.querySelectorAll('.cursor, .brush')) gone.remove();
   const box = svg.viewBox.baseVal;
   const ground = document.createElementNS(svg.namespaceURI, 'rect');
   for (const [name, value] of Object.entries({ width: box.width, height: box.height, fill: getComputedStyle(document.body).backgroundColor })) ground.setAttribute(name, value);
@@ -103,21 +103,21 @@ export function svgFile(svg) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** A menu with the ways, as a disclosure. */
-export function shareMenu(all) {
+/** A text to run, with what it is and a button that copies it. */
+export function snippet(label, text) {
   const said = h('span', { class: 'quiet', role: 'status' });
-  const one = ([label, text]) => {
-    const copy = async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        said.textContent = `${label}: copied`;
-      } catch {
-        said.textContent = 'The browser does not let pages copy; select the text.';
-      }
-    };
-    return h('div', { class: 'way' },
-      h('div', { class: 'way-head' }, h('strong', null, label), h('button', { type: 'button', onclick: copy, 'aria-label': `Copy as ${label}` }, 'Copy')),
-      h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text));
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      said.textContent = 'copied';
+    } catch {
+      said.textContent = 'The browser does not let pages copy; select the text.';
+    }
   };
-  return h('details', { class: 'share' }, h('summary', null, 'Copy as CLI, Python or curl'), h('div', { class: 'ways' }, Object.entries(all).map(one), said));
+  return h('div', { class: 'way' },
+    h('div', { class: 'way-head' }, h('strong', null, label), said, h('button', { type: 'button', onclick: copy, 'aria-label': `Copy as ${label}` }, 'Copy')),
+    h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text));
 }
+
+/** A menu with the ways, as a disclosure. */
+export const shareMenu = (all) => h('details', { class: 'share' }, h('summary', null, 'Copy as CLI, Python or curl'), h('div', { class: 'ways' }, Object.entries(all).map(([label, text]) => snippet(label, text))));

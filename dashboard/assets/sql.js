@@ -1,11 +1,10 @@
 // A SELECT over the tables of a workspace, with its answer as a table and, where it has numbers by day, as a chart.
 
 import { Problem, sql } from './api.js';
-import { card, windowOf } from './common.js';
 import { lineChart } from './chart.js';
-import { fresh, h } from './dom.js';
+import { card, windowOf } from './common.js';
+import { fresh, h, prose, table } from './dom.js';
 import { waysOfSql } from './share.js';
-import { table } from './table.js';
 import { count, dayNumber, many } from './words.js';
 
 const MOST_LINES = 8;
@@ -45,7 +44,7 @@ async function answered(workspace, statement, asOf, signal) {
     found = await sql(workspace, statement, asOf, { signal });
   } catch (error) {
     if (!(error instanceof Problem) || error.status === 401) throw error;
-    return h('div', { class: 'card' }, h('p', { class: 'notice', role: 'alert' }, error.message));
+    return h('div', { class: 'card' }, h('p', { class: 'notice', role: 'alert' }, prose(error.message)));
   }
   const columns = [...new Set(found.flatMap(Object.keys))];
   const number = (column) => found.some((row) => typeof row[column] === 'number');

@@ -59,6 +59,12 @@ export const today = () => new Date().toISOString().slice(0, 10);
 /** An instant without what nobody reads. */
 export const instant = (text) => (text ? text.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC') : '–');
 
+/** An instant to the minute, without its zone. */
+export const minute = (text) => text.slice(0, 16).replace('T', ' ');
+
+/** A share in percent. */
+export const percent = (share) => `${(share * 100).toFixed(0)} %`;
+
 /** How long something took, of its seconds. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
