@@ -82,19 +82,29 @@ function shownReleases(alive, whole) {
   return names.length || !most ? names : [most.release];
 }
 
+/** What was live in the period before in place of those of `alive` that have nothing to compare with: by release, its row and its days. */
+async function liveThen(of, before, alive) {
+  const found = await Promise.all([...new Set(alive.map((one) => one.environment))].map(async (environment) => {
+    const [whole, daily] = await Promise.all([of(before, { environment, period: 'all' }), of(before, { environment })]);
+    return alive.filter((one) => one.environment === environment).map(({ release, model }) => [release, { row: whole.find((row) => row.model === model), daily: daily.filter((row) => row.model === model) }]);
+  }));
+  return new Map(found.flat());
+}
+
 /** What is evaluated of both periods: by day, and each as a whole. */
 async function evaluated({ workspace, signal }, asks) {
   const [periods, alive, settings, known] = await Promise.all([asks.periods, asks.live, asks.settings, asks.models]);
   if (!periods) return null;
   const metric = settings?.primary_metric ?? (known.find((one) => !alive.length || one.name === alive[0].model)?.task === 'regression' ? 'mae' : 'accuracy');
   const path = ofWorkspace(workspace, 'evaluations');
-  const columns = `day,release,predictions,labelled,maturity,${metric}`;
+  const columns = `day,model,release,predictions,labelled,maturity,${metric}`;
   const of = (window, more) => rows(path, { ...window, columns, ...more }, { signal });
   const [daily, now, before] = await Promise.all([
     of({ from: periods.before.from, to: periods.now.to }), of(periods.now, { period: 'all' }), of(periods.before, { period: 'all' }),
   ]);
+  const then = await liveThen(of, periods.before, alive.filter(({ release }) => !before.some((row) => row.release === release && typeof row[metric] === 'number')));
   const isLower = settings?.primary_metric ? settings.direction === 'min' : LOWER_IS_BETTER.has(metric);
-  return { ...periods, whole: now, was: before, daily, metric, isLower, isChosen: Boolean(settings?.primary_metric), releases: shownReleases(alive, now), isLive: alive.length > 0 };
+  return { ...periods, whole: now, was: before, then, daily, metric, isLower, isChosen: Boolean(settings?.primary_metric), releases: shownReleases(alive, now), isLive: alive.length > 0 };
 }
 
 const quantile = (sorted, share) => sorted[Math.round((sorted.length - 1) * share)];
@@ -120,16 +130,18 @@ function changeOf({ metric, isLower }, row, old, days, oldDays) {
 function headline(context, data, release) {
   const { metric, length, now, before } = data;
   const row = data.whole.find((one) => one.release === release);
-  const old = data.was.find((one) => one.release === release);
+  const then = data.then.get(release);
+  const old = then ? then.row : data.was.find((one) => one.release === release);
   const href = link('metrics', context.workspace, { from: before.from, to: now.to, metric, release });
   const title = h('h3', null, h('a', { class: 'strong', href }, name(release)));
   if (typeof row?.[metric] !== 'number') return h('div', { class: 'headline' }, title, h('p', { class: 'quiet' }, `No label of ${now.from} to ${now.to} has come for it yet.`));
-  const values = (from, to) => data.daily.filter((one) => one.release === release && typeof one[metric] === 'number' && one.day >= from && one.day <= to).map((one) => one[metric]);
-  const [days, oldDays] = [values(now.from, now.to), values(before.from, before.to)];
+  const values = (all, { from, to }) => all.filter((one) => typeof one[metric] === 'number' && one.day >= from && one.day <= to).map((one) => one[metric]);
+  const own = data.daily.filter((one) => one.release === release);
+  const [days, oldDays] = [values(own, now), values(then ? then.daily : own, before)];
   const sorted = [...days].sort((a, b) => a - b);
   return h('div', { class: 'headline' }, title,
     h('p', null, metricNumber(row[metric], row.labelled), ' ', changeOf(data, row, old, days, oldDays)),
-    h('p', { class: 'quiet' }, typeof old?.[metric] === 'number' ? [`${length} days before: `, h('span', { class: 'before number' }, decimal(old[metric])), ` of ${count(old.labelled)} labelled. `] : `No label of ${before.from} to ${before.to}. `,
+    h('p', { class: 'quiet' }, typeof old?.[metric] === 'number' ? [then ? `What was live the ${length} days before: ` : `${length} days before: `, h('span', { class: 'before number' }, decimal(old[metric])), ` of ${count(old.labelled)} labelled. `] : `No label of ${before.from} to ${before.to}. `,
       sorted.length > 4 && `Eight of ten days from ${decimal(quantile(sorted, 0.1))} to ${decimal(quantile(sorted, 0.9))}.`));
 }
 

@@ -8,26 +8,26 @@ import { quoted, waysOfGet } from './share.js';
 import { count, cut, decimal, duration, instant, many } from './words.js';
 
 /** The most runs that are listed. */
-export const MOST_RUNS = 500;
+const MOST_RUNS = 500;
 /** The most boxes among which somebody chooses. */
 const MOST_BOXES = 200;
 
 const STATES = { finished: 'good', failed: 'bad', killed: 'bad', running: 'warn' };
 
 /** How a run is going, as a badge, and whether it is archived. */
-export const stateOf = (run) => [badge(STATES[run.status] ?? 'none', run.status), run.archived_at ? [' ', badge('none', 'archived')] : null];
+const stateOf = (run) => [badge(STATES[run.status] ?? 'none', run.status), run.archived_at ? [' ', badge('none', 'archived')] : null];
 
 /** For how many seconds a run went on, or has gone on so far. */
-export const secondsOf = (run) => ((run.ended_at ? Date.parse(run.ended_at) : Date.now()) - Date.parse(run.started_at)) / 1_000;
+const secondsOf = (run) => ((run.ended_at ? Date.parse(run.ended_at) : Date.now()) - Date.parse(run.started_at)) / 1_000;
 
 /** Who began a run, as MLflow's clients say it. */
-export const userOf = (run) => run.tags['mlflow.user'] || null;
+const userOf = (run) => run.tags['mlflow.user'] || null;
 
 /** Where a run is. A workspace is one part of this path. */
-export const pathOf = (workspace, run) => `/v1/runs/${encodeURIComponent(workspace)}/${encodeURIComponent(run)}`;
+const pathOf = (workspace, run) => `/v1/runs/${encodeURIComponent(workspace)}/${encodeURIComponent(run)}`;
 
 /** The newest runs of an experiment, or of all, newest first. */
-export const runsOf = (workspace, experiment, signal) => pages('/v1/runs', { of: workspace, experiment }, 'runs', MOST_RUNS, { signal });
+const runsOf = (workspace, experiment, signal) => pages('/v1/runs', { of: workspace, experiment }, 'runs', MOST_RUNS, { signal });
 
 /** What an address lists, and how it lists it: as the keys of a query, since names may hold any sign. An address keeps no empty words, so `&` says that nothing is chosen. */
 export const listed = (text) => [...new URLSearchParams(text).keys()];
@@ -41,7 +41,7 @@ export function valueOf(run, { kind, name: key }) {
 }
 
 /** A value as a cell has it. */
-export function cellOf(run, column) {
+function cellOf(run, column) {
   const value = valueOf(run, column);
   return column.kind === 'metric' ? decimal(value) : value === undefined ? '–' : name(cut(value));
 }
@@ -72,7 +72,7 @@ export function columnsOf(runs) {
 }
 
 /** A disclosure with a box for each of `all`, `{ id, text }`; `chosen` are the ids of those that are on. It stays open while its page is made again. */
-export function chooser(label, all, chosen, onchange) {
+function chooser(label, all, chosen, onchange) {
   const open = [...document.querySelectorAll('details.chooser')].find((one) => one.dataset.of === label)?.open;
   const on = new Set(chosen);
   const change = (id) => (is) => {

@@ -161,6 +161,24 @@ impl Browser {
         );
     }
 
+    /// Drags the pointer across the first match of a selector, from one share of its width to another.
+    pub(crate) fn drag(&self, selector: &str, from: f64, to: f64) {
+        let script = "const stage = document.querySelector(arguments[0]); stage.scrollIntoView({ block: 'center' }); const box = stage.getBoundingClientRect(); return [box.left, box.width, box.top + box.height / 2]";
+        let [left, width, y]: [f64; 3] =
+            serde_json::from_value(self.run(script, &[selector.into()])).unwrap();
+        let to_share = |share: f64| json!({"type": "pointerMove", "x": (left + width * share).round(), "y": y.round(), "duration": 20});
+        let middle = f64::midpoint(from, to);
+        let moves = [
+            to_share(from),
+            json!({"type": "pointerDown", "button": 0}),
+            to_share(middle),
+            to_share(to),
+            json!({"type": "pointerUp", "button": 0}),
+        ];
+        let actions = json!([{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}]);
+        self.call("POST", "/actions", &json!({"actions": actions}));
+    }
+
     /// Lines written to the console since the last call: errors, warnings, and refusals by a policy.
     pub(crate) fn console(&self) -> Vec<String> {
         let lines = self.call("POST", "/se/log", &json!({"type": "browser"}));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{cells, shown};
+use super::shown;
 use crate::{
     browser::Browser,
     support::{Place, Running, alone, run_ok},
@@ -28,9 +28,10 @@ fn unlabelled_days_and_absent_services_are_named() {
     let browser = Browser::start();
     browser.resize(1360, 1000);
     browser.open(&base);
-    shown(&browser, "Workspaces");
+    shown(&browser, "Overview of credit/prod");
     // The day of the registration has no events of predictions.
-    assert!(cells(&browser)[0].contains(&"2026-03-02".to_owned()), "{:?}", cells(&browser));
+    let health = browser.text(".health");
+    assert!(health.starts_with("Latest predictions\n2026-03-02"), "{health}");
     browser.open(&format!("{base}#/w/credit/prod/day?day=2026-03-02"));
     shown(&browser, "Day");
     browser.picture("unlabelled-day");
@@ -39,9 +40,18 @@ fn unlabelled_days_and_absent_services_are_named() {
     assert!(!day.contains("undefined") && !day.contains("declares"), "{day}");
     assert_eq!(browser.console(), [""; 0]);
 
+    browser.open(&base);
+    shown(&browser, "Overview of credit/prod");
     service.stop();
+    // What is shown stays, with what is the matter above it.
+    browser.wait_for("document.querySelector('.away')?.innerText.includes('does not answer')", &[]);
+    shown(&browser, "Overview of credit/prod");
+    assert_eq!(browser.violations(), [""; 0]);
     browser.run("location.hash = arguments[0]", &["#/w/credit/prod/drift".into()]);
     shown(&browser, "This cannot be shown");
     let away = browser.text("main");
-    assert!(away.contains("The server does not answer."), "{away}");
+    assert!(
+        away.contains(&format!("The service at {} does not answer.", base.trim_end_matches('/'))),
+        "{away}"
+    );
 }

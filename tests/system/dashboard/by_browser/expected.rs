@@ -18,7 +18,7 @@ fn what_was_expected_is_what_the_api_says() {
         "http://{}/#/w/flights/nyc/metrics?{asked}&metric=accuracy&expected=true",
         service.address()
     ));
-    shown(&browser, "Metrics");
+    shown(&browser, "Performance");
     let script = "return [...document.querySelector('[aria-label=\"accuracy expected and realised\"] tbody').rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
     let mut rows: Vec<Vec<String>> = serde_json::from_value(browser.run(script, &[])).unwrap();
     rows.reverse();

@@ -162,7 +162,7 @@ fn folder_like_metric_name_breaks_no_page() {
     browser.wait_for("document.querySelectorAll('.stage path.line').length === 1", &[]);
     for metric in [".", ".."] {
         let said = says(metric);
-        let begins = format!("The history of `{metric}` cannot be asked for");
+        let begins = format!("The history of {metric} cannot be asked for");
         assert!(said.as_str().is_some_and(|said| said.starts_with(&begins)), "{metric}: {said}");
     }
     assert_eq!(says("loss"), Value::Null);
@@ -234,7 +234,7 @@ fn a_new_evaluation_appears_without_a_reload() {
         "http://{}/#/w/credit/prod/metrics?from=2026-06-01&to=2026-06-02&metric=accuracy",
         service.address()
     ));
-    shown(&browser, "Metrics");
+    shown(&browser, "Performance");
     // Without changes nothing is requested, for longer than the interval of pages without a stream.
     let asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('/evaluations')).length";
     let before = settled(&browser, asked);

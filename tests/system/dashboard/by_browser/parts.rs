@@ -100,25 +100,46 @@ fn newest_chosen_and_live_releases_are_comparable() {
     );
 }
 
-/// Workspaces beyond the limit of details are still counted, and the page says how many were looked at.
+/// One definition of several releases is one change; changes of releases and alerts stand in one order.
 #[test]
-fn all_workspaces_are_counted() {
-    let expression = "(async () => {
-        window.fetch = async (where) => {
-            const { pathname } = new URL(where, location);
-            if (pathname === '/v1/workspaces') return new Response(JSON.stringify({ workspaces: Array.from({ length: given }, (_, at) => ({ path: `a/w${at}` })) }));
-            if (pathname.endsWith('/live')) return new Response(JSON.stringify({ live: [] }));
-            if (pathname.endsWith('/alert-rules')) return new Response(JSON.stringify({ rules: [] }));
-            return new Response('');
-        };
-        const [, stats, card] = await part.page({ again: () => {} });
-        return [stats.querySelector('dd').textContent, stats.querySelectorAll('dd')[1].textContent, card.querySelector('h2').textContent];
+fn changes_are_one_line_of_time() {
+    let expression = "(() => {
+        const entry = (at, what, about) => ({ at, what, about, model: 'risk', environment: null, note: null });
+        const alert = (at, what, rule) => ({ at, what, rule, day: at.slice(0, 10), text: '' });
+        return part.changesOf(given[0].map((one) => entry(...one)), given[1].map((one) => alert(...one))).map((one) => [one.what, ...one.about]);
     })()";
+    let entries = json!([
+        ["2026-06-04T00:00:00Z", "define", "v2"],
+        ["2026-06-04T00:00:00Z", "define", "v1"],
+        ["2026-06-02T00:00:00Z", "promote", "v1"],
+        ["2026-06-01T00:00:00Z", "register", "v1"],
+    ]);
+    let alerts =
+        json!([["2026-06-05T00:00:00Z", "resolves", "few"], ["2026-06-03T00:00:00Z", "fires", "few"]]);
     assert_eq!(
-        made("workspaces.js", expression, json!(203)),
-        json!(["203", "0of the first 200 workspaces", "The first 200 of 203 workspaces"])
+        made("overview.js", expression, json!([entries, alerts])),
+        json!([
+            ["resolves", "few"],
+            ["define", "v2", "v1"],
+            ["fires", "few"],
+            ["promote", "v1"],
+            ["register", "v1"]
+        ])
     );
-    assert_eq!(made("workspaces.js", expression, json!(3)), json!(["3", "0", "All workspaces"]));
+}
+
+/// A metric of few labels says of how many it is, in grey.
+#[test]
+fn metrics_of_few_labels_are_grey() {
+    let expression = "given.map((labelled) => { const shown = part.metricStat('auc', 0.5, labelled).lastChild; return [shown.textContent, Boolean(shown.querySelector('.few'))]; })";
+    assert_eq!(
+        made("common.js", expression, json!([4, 30, 4_000])),
+        json!([
+            ["0.5000 of 4 labelled", true],
+            ["0.5000 of 30 labelled", false],
+            ["0.5000 of 4,000 labelled", false]
+        ])
+    );
 }
 
 /// A window ends with the last day with predictions: the day of a promotion has none.
@@ -208,7 +229,7 @@ fn a_history_that_cannot_be_had_says_why() {
         null,
         401
     ]);
-    assert_eq!(made("histories.js", asks, json!("It is gone.")), expected);
+    assert_eq!(made("runs.js", asks, json!("It is gone.")), expected);
 }
 
 /// An address keeps any choice, with any characters in names; an empty choice is kept, too.
@@ -216,8 +237,8 @@ fn a_history_that_cannot_be_had_says_why() {
 fn an_address_lists_any_names_and_none() {
     let lists = json!([[], ["metric.loss"], ["a\nb", "&", "=", "%", "+ +", "..", "?x", "#\u{e9}"]]);
     let again = "given.map((all) => part.listed(part.listOf(all)))";
-    assert_eq!(made("training.js", again, lists.clone()), lists);
-    assert_eq!(made("training.js", "part.listOf(given) === ''", json!([])), false);
+    assert_eq!(made("runs.js", again, lists.clone()), lists);
+    assert_eq!(made("runs.js", "part.listOf(given) === ''", json!([])), false);
 }
 
 /// If later days reverse a comparison, the verdict is that of the latest.

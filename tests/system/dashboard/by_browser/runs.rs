@@ -234,7 +234,10 @@ fn a_run_is_that_of_the_api() {
     browser.press("\u{E014}");
     assert!(browser.text(".tip").starts_with("Step 0"), "{}", browser.text(".tip"));
     assert_eq!(table(&browser, "Parameters of depth 6"), [["depth", "6"], ["rate", "0.1"]]);
-    assert_eq!(browser.run("return document.querySelector('nav [aria-current]').innerText", &[]), "Runs");
+    assert_eq!(
+        browser.run("return [...document.querySelectorAll('nav [aria-current]')].at(-1).innerText", &[]),
+        "Runs"
+    );
     // From a part to the whole.
     browser.open(&format!("http://{}/#/w/{WORKSPACE}/run?run={}", service.address(), RUNS[2]));
     browser.wait_for("document.querySelector('h2')?.innerText === 'a fold'", &[]);
@@ -314,8 +317,7 @@ fn differing_columns_lead_and_histories_are_thinned() {
     let columns = "(async () => {
         const run = (name, params, metrics) => ({ name, started_at: '2026-06-01T00:00:00Z', params, metrics: Object.fromEntries(Object.entries(metrics).map(([key, value]) => [key, { value }])) });
         const runs = given.map((one) => run(...one));
-        const { sorted } = await import('/dashboard/runs.js');
-        const { columnsOf: of, valueOf } = part;
+        const { columnsOf: of, sorted, valueOf } = part;
         const all = of(runs);
         const loss = all.find((one) => one.id === 'metric.loss');
         const depth = all.find((one) => one.id === 'param.depth');
@@ -331,7 +333,7 @@ fn differing_columns_lead_and_histories_are_thinned() {
     let ids =
         ["metric.loss", "param.constructor", "param.depth", "metric.system/cpu", "metric.auc", "param.rate"];
     assert_eq!(
-        made("training.js", columns, runs),
+        made("runs.js", columns, runs),
         json!([ids, [true, true, true, true, false, false], "cabd", "acbd", "bacd"])
     );
     let lines = "(() => {
@@ -343,7 +345,7 @@ fn differing_columns_lead_and_histories_are_thinned() {
         return [of(points(given, true)), of(points(3, false)), of(points(1, true)), of(points(3, true), points(5, true))];
     })()";
     assert_eq!(
-        made("histories.js", lines, json!(5_000)),
+        made("runs.js", lines, json!(5_000)),
         json!([
             ["Step", 5_000, 4_999, "by step; a line is drawn through one of 5 values", true],
             ["Number", 3, 3, "by the order in which the values came", true],

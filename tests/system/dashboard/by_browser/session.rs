@@ -5,7 +5,7 @@ use std::{
     net::TcpListener,
 };
 
-use super::{cells, shown};
+use super::shown;
 use crate::{
     browser::Browser,
     support::{Place, Running, alone, run_ok},
@@ -29,6 +29,12 @@ fn sign_in(browser: &Browser, token: &str) {
     shown(browser, "Sign in");
     browser.type_into("input[type=password]", token);
     browser.click("button.first");
+}
+
+/// Waits until there are this many workspaces to choose from.
+fn choices(browser: &Browser, count: usize) {
+    browser
+        .wait_for("document.querySelectorAll('#workspace option').length === arguments[0]", &[count.into()]);
 }
 
 fn sign_out(browser: &Browser) {
@@ -68,9 +74,11 @@ fn who_has_a_token_signs_in_and_out() {
     // Another page, a reload and another tab are signed in; no script can read the credentials.
     browser.open("about:blank");
     browser.open(&base);
-    shown(&browser, "Workspaces");
-    let named: Vec<String> = cells(&browser).into_iter().map(|row| row[0].clone()).collect();
-    assert_eq!(named, ["credit/prod"], "a reader sees only what is theirs");
+    shown(&browser, "Overview of credit/prod");
+    choices(&browser, 1);
+    let named = browser
+        .run("return [...document.querySelectorAll('#workspace option')].map((one) => one.value)", &[]);
+    assert_eq!(named, serde_json::json!(["credit/prod"]), "a reader sees only what is theirs");
     let first = browser.window();
     browser.open_window();
     browser.open(&format!("{base}#/w/credit/prod/catalog"));
@@ -88,11 +96,11 @@ fn who_has_a_token_signs_in_and_out() {
 
     // The token that the service was started with opens a session, too; revoking a token ends its sessions.
     sign_in(&browser, &admin);
-    shown(&browser, "Workspaces");
-    assert_eq!(cells(&browser).len(), 2);
+    shown(&browser, "Overview of credit/prod");
+    choices(&browser, 2);
     sign_out(&browser);
     sign_in(&browser, &token);
-    shown(&browser, "Workspaces");
+    shown(&browser, "Overview");
     run_ok(&place, &["token", "revoke", "user:ann", "laptop"]);
     // The service notices within 5 seconds.
     let is_refused = |_: &i32| {
@@ -135,7 +143,7 @@ fn foreign_origin_page_cannot_use_the_session() {
     let browser = Browser::start();
     browser.open(&format!("{base}/"));
     sign_in(&browser, &token);
-    shown(&browser, "Workspaces");
+    shown(&browser, "Overview");
     assert_eq!(browser.run_until_done(WHOAMI, &[]), 200, "the page itself may ask");
     let bare = WHOAMI.replace("'Almanac-Dashboard': 'yes'", "");
     assert_eq!(
@@ -168,5 +176,5 @@ fn foreign_origin_page_cannot_use_the_session() {
     assert!(browser.text("body").contains("401"), "a form is refused: {}", browser.text("body"));
     // The user is still signed in.
     browser.open(&format!("{base}/"));
-    shown(&browser, "Workspaces");
+    shown(&browser, "Overview");
 }

@@ -57,7 +57,7 @@ fn a_year_of_twenty_releases_is_shown() {
         service.address()
     );
     browser.open(&url);
-    shown(&browser, "Metrics");
+    shown(&browser, "Performance");
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
     assert_eq!(browser.run(lines, &[]), RELEASES);
