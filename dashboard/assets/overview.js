@@ -95,7 +95,9 @@ async function liveThen(of, before, alive) {
 async function evaluated({ workspace, signal }, asks) {
   const [periods, alive, settings, known] = await Promise.all([asks.periods, asks.live, asks.settings, asks.models]);
   if (!periods) return null;
-  const metric = settings?.primary_metric ?? (known.find((one) => !alive.length || one.name === alive[0].model)?.task === 'regression' ? 'mae' : 'accuracy');
+  // A logged metric is not evaluated.
+  const primary = settings?.primary_metric?.startsWith('metric.') ? null : settings?.primary_metric;
+  const metric = primary ?? (known.find((one) => !alive.length || one.name === alive[0].model)?.task === 'regression' ? 'mae' : 'accuracy');
   const path = ofWorkspace(workspace, 'evaluations');
   const columns = `day,model,release,predictions,labelled,maturity,${metric}`;
   const of = (window, more) => rows(path, { ...window, columns, ...more }, { signal });
@@ -103,8 +105,8 @@ async function evaluated({ workspace, signal }, asks) {
     of({ from: periods.before.from, to: periods.now.to }), of(periods.now, { period: 'all' }), of(periods.before, { period: 'all' }),
   ]);
   const then = await liveThen(of, periods.before, alive.filter(({ release }) => !before.some((row) => row.release === release && typeof row[metric] === 'number')));
-  const isLower = settings?.primary_metric ? settings.direction === 'min' : LOWER_IS_BETTER.has(metric);
-  return { ...periods, whole: now, was: before, then, daily, metric, isLower, isChosen: Boolean(settings?.primary_metric), releases: shownReleases(alive, now), isLive: alive.length > 0 };
+  const isLower = primary ? settings.direction === 'min' : LOWER_IS_BETTER.has(metric);
+  return { ...periods, whole: now, was: before, then, daily, metric, isLower, isChosen: Boolean(settings?.primary_metric), logged: primary ? null : settings?.primary_metric, releases: shownReleases(alive, now), isLive: alive.length > 0 };
 }
 
 const quantile = (sorted, share) => sorted[Math.round((sorted.length - 1) * share)];
@@ -155,7 +157,7 @@ async function metricCard(context, asks) {
   const has = series.some((one) => one.points.some((point) => typeof point.y === 'number'));
   return [
     h('p', { class: 'quiet' }, h('strong', null, metric), `, ${now.from} to ${now.to}, beside the ${data.length} days before. `, !data.isLive && 'Nothing is live: this is the release with the most predictions. ',
-      !data.isChosen && prose(`No primary metric is set; \`almanac workspace settings ${quoted(context.workspace)} --primary-metric ${metric} --url ${location.origin}\` makes it this one.`)),
+      data.logged && `The primary metric ${data.logged} is logged, not evaluated. `, !data.isChosen && prose(`No primary metric is set; \`almanac workspace settings ${quoted(context.workspace)} --primary-metric ${metric} --url ${location.origin}\` makes it this one.`)),
     h('div', { class: 'headlines' }, shown.map((release) => headline(context, data, release))),
     has && lineChart({ title: `${metric} by day, ${before.from} to ${now.to}`, y: metric, days: true, series, legend: shown.length > 1, height: 220, xs: [dayNumber(before.from), dayNumber(now.to)], shades: [{ from: dayNumber(before.from), to: dayNumber(now.from) - 0.5, text: `The ${data.length} days before` }], marks: promotions(entries, { from: before.from, to: now.to }) }),
   ];
@@ -230,7 +232,7 @@ async function sliceCard(context, asks) {
   if (row) {
     return [
       h('p', { class: 'worst' }, h('strong', null, name(row.slice)), h('br'), metricNumber(row.value, row.n)),
-      h('p', { class: 'quiet' }, `${data.metric} of all of ${release}: `, h('span', { class: 'number' }, decimal(row.whole)), others.length > 0 && ['. Then ', others.slice(0, 2).map((one, at) => [at > 0 && ', ', name(one.slice), ` ${decimal(one.value)}`]), '.']),
+      h('p', { class: 'quiet' }, `The same of all of ${release}: `, h('span', { class: 'number' }, decimal(row.whole)), others.length > 0 && ['. Then ', others.slice(0, 2).map((one, at) => [at > 0 && ', ', name(one.slice), ` ${decimal(one.value)}`]), '.']),
     ];
   }
   if (says || found.length) return empty(says ?? `None of ${many(found.length, 'slice')} has ${FEW} labelled predictions from ${data.now.from} to ${data.now.to}.`);
@@ -257,7 +259,7 @@ async function driftCard(context, asks) {
 
 /** What happened to releases and alerts, latest first; one definition of several releases is one entry. */
 export function changesOf(entries, transitions) {
-  const told = [...entries.filter((one) => one.what in PAST), ...transitions.map((one) => ({ at: one.at, what: one.what, about: one.rule, text: one.text, day: one.day }))].sort((a, b) => (Date.parse(a.at) < Date.parse(b.at) ? 1 : -1));
+  const told = [...entries.filter((one) => one.what in PAST), ...transitions.map((one) => ({ at: one.at, what: one.what, about: one.rule, text: one.text, day: one.day }))].sort((a, b) => Date.parse(b.at) - Date.parse(a.at) || (a.what === 'register') - (b.what === 'register'));
   const all = [];
   for (const one of told) {
     const same = all.find((other) => other.at === one.at && other.what === one.what && other.model === one.model && other.environment === one.environment && one.what === 'define');

@@ -46,7 +46,7 @@ fn demo_ends_by_opening_its_dashboard() {
         fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let (process, url) = opened(&place, folder.path());
-    assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/#/w/flights/nyc/metrics"), "{url}");
+    assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/#/w/flights/nyc/overview"), "{url}");
     let page = ureq::get(&url).call().unwrap().into_body().read_to_string().unwrap();
     assert!(page.contains("/dashboard/main.js"), "{page}");
     let mut looks = 0;

@@ -57,7 +57,7 @@ pub(super) async fn listen(config: &Config, table: &Arc<dyn Table>) -> anyhow::R
 pub(super) async fn show(place: Place, store: Arc<Store>, workspace: &str) -> anyhow::Result<()> {
     let Place { listener, access } = place;
     let address = listener.local_addr()?;
-    let url = format!("http://{address}/#/w/{workspace}/metrics");
+    let url = format!("http://{address}/#/w/{workspace}/overview");
     println!("\nThe dashboard is at {url} until ctrl-c.");
     // The opener may run as long as the browser, so it is not awaited.
     thread::spawn(move || {
