@@ -24,7 +24,7 @@ export async function weakest({ workspace, signal }, parameters) {
   try {
     return { found: await rows(ofWorkspace(workspace, 'slices'), parameters, { signal }) };
   } catch (error) {
-    if (error instanceof Problem && error.status < 500 && error.status > 401) return { found: [], says: error.message };
+    if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 401) return { found: [], says: error.message };
     throw error;
   }
 }
