@@ -548,6 +548,10 @@ fn sagemaker_lines_are_imported_or_rejected() {
         stored(data.path()).iter().map(|row| row["key"].as_str().unwrap().to_owned()).collect();
     keys.sort();
     assert_eq!(keys, ["a", "b", "c:1", "c:2"]);
-    let (_, text) = said(data.path(), &file, &[&options[..2], &["--map", "score=output.scor", "--ignore-extra"]].concat());
+    let (_, text) = said(
+        data.path(),
+        &file,
+        &[&options[..2], &["--map", "score=output.scor", "--ignore-extra"]].concat(),
+    );
     assert!(text.contains("--map names the column `output.scor`, which is not in it"), "{text}");
 }

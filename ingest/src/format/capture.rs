@@ -267,7 +267,10 @@ mod tests {
         let csv = names(Kind::Predictions, &[("score", "output[1]"), ("feature.age", "input[0]")]);
         let expected = json!({ "key": "loan-1", "predicted_at": "2026-06-01T09:00:00Z", "output[1]": "0.9", "input[0]": "41" });
         let base64 = BASE64_STANDARD.encode("1,0.9\n");
-        assert_eq!(read(&csv, &capture("1,0.9", "CSV", "text/csv")).unwrap(), [expected.clone()]);
+        assert_eq!(
+            read(&csv, &capture("1,0.9", "CSV", "text/csv")).unwrap(),
+            std::slice::from_ref(&expected)
+        );
         assert_eq!(read(&csv, &capture(&base64, "BASE64", "text/csv; charset=utf-8")).unwrap(), [expected]);
         let json =
             names(Kind::Predictions, &[("score", "$.predictions[0].score"), ("label", "output.labels[0]")]);
