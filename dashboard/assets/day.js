@@ -10,7 +10,7 @@ import { addDays, count, instant } from './words.js';
 
 const BINS = 20;
 const ROWS = 100;
-const HEADLINES = ['accuracy', 'auc', 'brier', 'log_loss', 'mae', 'rmse'];
+const HEADLINES = ['accuracy', 'auc', 'brier', 'log_loss', 'mae', 'rmse', 'ndcg', 'mrr'];
 
 const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
 
@@ -97,10 +97,11 @@ export async function page(context) {
   const text = statement(day, release);
   const metric = chosen.get('metric') ?? headlines[0];
   const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), metric ? weakest(context, { ...parameters, release, metric }) : { found: [], says: 'No outcome of this day has come yet.' }]);
-  const { series, reliable } = scores(binned, row.positive_label ?? known[0]?.positive_label);
+  const isRanking = typeof row.groups === 'number';
+  const { series, reliable } = scores(isRanking ? [] : binned, row.positive_label ?? known[0]?.positive_label);
   const file = `${workspace.replace('/', '-')}-${day}-${release}`;
   const binLink = (one) => h('a', { href: link('day', workspace, { ...Object.fromEntries(chosen), day, release, bin: one.at }) }, `${(one.at / BINS).toFixed(2)} to ${((one.at + 1) / BINS).toFixed(2)}`);
-  const isBinary = typeof row.positive_label === 'string' && reliable.length > 0;
+  const isBinary = typeof row.threshold === 'number' && reliable.length > 0;
   return [
     ...top,
     h('dl', { class: 'stats' },

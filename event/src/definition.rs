@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Costs, CustomMetric, Day, Dimension, Error, Result, Task, id::check_name, task::POSITIVE_SCORE};
+use crate::{
+    Costs, CustomMetric, Day, Dimension, Error, Result, Task,
+    id::check_name,
+    task::{LABELLED, POSITIVE_SCORE},
+};
 
-/// Name of the task that has a positive label.
+/// Name of a task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
 
 /// Definition by which the predictions of a release are evaluated.
@@ -238,7 +242,7 @@ impl DefinitionChange {
     #[must_use]
     pub fn task_on(&self, known: &Task) -> Task {
         let name = self.task.unwrap_or(known.name());
-        let own = |label| (name == BINARY).then_some(Task::Binary { positive_label: label });
+        let own = |label: String| Task::parse(name, Some(&label)).ok();
         match self.positive_label.clone().and_then(own) {
             Some(task) => task,
             None if name == known.name() => known.clone(),
@@ -253,13 +257,12 @@ impl DefinitionChange {
     pub fn after(&self, known: &Definition) -> Result<Definition> {
         let after = self.on(known);
         let name = after.task.name();
+        if self.positive_label.is_some() && after.task.positive_label().is_none() {
+            return Err(Error::invalid(format!("a positive label belongs to a {LABELLED}, not to `{name}`")));
+        }
         if !after.task.is_binary() {
             let costs = self.costs.flatten();
-            let what = [
-                (self.positive_label.is_some(), "a positive label belongs"),
-                (self.threshold.is_some(), "a threshold belongs"),
-                (costs.is_some(), "costs belong"),
-            ];
+            let what = [(self.threshold.is_some(), "a threshold belongs"), (costs.is_some(), "costs belong")];
             if let Some((_, what)) = what.into_iter().find(|(is_said, _)| *is_said) {
                 return Err(Error::invalid(format!("{what} to a binary task, not to `{name}`")));
             }
@@ -325,7 +328,7 @@ pub(crate) fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -
 pub struct NewDefinition {
     /// Name of the task.
     pub task: Option<String>,
-    /// Positive label of a binary task.
+    /// Positive label of a binary task or a ranking.
     pub positive_label: Option<String>,
     /// Minimum score at which a prediction without a label is of the positive class.
     pub threshold: Option<f64>,
@@ -551,7 +554,7 @@ mod tests {
                 "the level of intervals belongs to a regression, not to `binary`",
                 "the level of intervals is greater than 0 and less than 1",
                 "the dimension `carrier` is neither tag.NAME nor feature.NAME:EDGE:EDGE",
-                "a positive label belongs to a binary task, not to `regression`",
+                "a positive label belongs to a binary task or a ranking, not to `regression`",
             ]
         );
     }

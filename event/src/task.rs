@@ -8,6 +8,9 @@ use crate::{Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
 /// has another one.
 pub const POSITIVE_SCORE: f64 = 0.5;
 
+/// Tasks that have a positive label, as part of messages.
+pub(crate) const LABELLED: &str = "binary task or a ranking";
+
 /// Task of a model: the type of its predictions, which determines how they are evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
@@ -20,26 +23,32 @@ pub enum Task {
     Multiclass,
     /// A number.
     Regression,
+    /// Items of a group, such as a query, of which those with the greatest `score` come first.
+    Ranking {
+        /// Label of relevant items; an outcome with a value has that relevance instead.
+        positive_label: String,
+    },
 }
 
 impl Task {
-    /// All tasks by name; the one with a positive label comes first.
-    pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
+    /// All tasks by name; `binary` comes first.
+    pub const NAMES: [&str; 4] = ["binary", "multiclass", "regression", "ranking"];
 
-    /// Reads a task from its name and, for `binary`, its positive label (default `1`).
+    /// Reads a task from its name and, for `binary` and `ranking`, its positive label (default `1`).
     ///
     /// # Errors
-    /// `Invalid` for a name that is not one of the three, or a positive label of another task than `binary`.
+    /// `Invalid` for a name that is not one of these, or a positive label of a task that has none.
     pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
         match (name, positive_label) {
-            ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
+            ("binary" | "ranking", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
                 Err(Error::invalid(format!("a positive label has 1 to {MAX_NAME_BYTES} bytes")))
             }
             ("binary", label) => Ok(Task::Binary { positive_label: label.unwrap_or("1").to_owned() }),
+            ("ranking", label) => Ok(Task::Ranking { positive_label: label.unwrap_or("1").to_owned() }),
             ("multiclass", None) => Ok(Task::Multiclass),
             ("regression", None) => Ok(Task::Regression),
             ("multiclass" | "regression", Some(_)) => {
-                Err(Error::invalid(format!("a positive label belongs to a binary task, not to `{name}`")))
+                Err(Error::invalid(format!("a positive label belongs to a {LABELLED}, not to `{name}`")))
             }
             _ => Err(Error::invalid(format!("the task `{name}` is none of {}", Self::NAMES.join(", ")))),
         }
@@ -51,16 +60,17 @@ impl Task {
             Task::Binary { .. } => "binary",
             Task::Multiclass => "multiclass",
             Task::Regression => "regression",
+            Task::Ranking { .. } => "ranking",
         }
     }
 
     /// Normalises its positive label as the labels of events are.
     pub fn plain(&self) -> Self {
-        match self {
-            Task::Binary { positive_label } if !plain_label(positive_label).is_empty() => {
-                Task::Binary { positive_label: plain_label(positive_label).into_owned() }
-            }
-            other => other.clone(),
+        let label = self.positive_label().map(|label| plain_label(label).into_owned());
+        match (self, label.filter(|label| !label.is_empty())) {
+            (Task::Binary { .. }, Some(positive_label)) => Task::Binary { positive_label },
+            (Task::Ranking { .. }, Some(positive_label)) => Task::Ranking { positive_label },
+            _ => self.clone(),
         }
     }
 
@@ -69,11 +79,11 @@ impl Task {
         matches!(self, Task::Binary { .. })
     }
 
-    /// Returns the positive label of a binary task.
+    /// Returns the positive label of a binary task or a ranking.
     pub fn positive_label(&self) -> Option<&str> {
         match self {
-            Task::Binary { positive_label } => Some(positive_label),
-            _ => None,
+            Task::Binary { positive_label } | Task::Ranking { positive_label } => Some(positive_label),
+            Task::Multiclass | Task::Regression => None,
         }
     }
 }

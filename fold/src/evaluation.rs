@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     LogSegment, Result,
     formulas::{
-        Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth,
-        ratio,
+        Bounds, CALIBRATION_BINS, CalibrationBin, ClassScores, Classes, Confusion, ErrorDetail, GroupMeans,
+        Ranks, Worth, ratio,
     },
     join::{OUTCOME_COLUMNS, PREDICTION_COLUMNS},
     state,
@@ -59,7 +59,7 @@ pub const MAX_DOUBTED_LABELS: usize = 5;
 pub fn needs(kind: Kind, column: &str) -> bool {
     match kind {
         Kind::Predictions => {
-            let judged = ["score", "label", "value", "lower", "upper"].contains(&column);
+            let judged = ["group", "score", "label", "value", "lower", "upper"].contains(&column);
             judged || PREDICTION_COLUMNS.contains(&column) || column.starts_with(SCORE_PREFIX)
         }
         Kind::Outcomes => ["label", "value"].contains(&column) || OUTCOME_COLUMNS.contains(&column),
@@ -129,6 +129,7 @@ impl ReleaseEvaluation {
             Some(Measures::Binary(of)) => of.judged,
             Some(Measures::Multiclass(of)) => of.judged,
             Some(Measures::Regression(of)) => of.judged,
+            Some(Measures::Ranking(of)) => of.judged,
             None => 0,
         }
     }
@@ -150,6 +151,8 @@ pub enum Measures {
     Multiclass(Multiclass),
     /// Results of [`Task::Regression`](event::Task::Regression).
     Regression(Regression),
+    /// Results of [`Task::Ranking`](event::Task::Ranking).
+    Ranking(Box<Ranking>),
 }
 
 /// Results of a binary classification. Only outcomes with a label count. An undefined metric, such as precision when
@@ -237,6 +240,17 @@ pub struct Regression {
     /// The share of real numbers that these intervals are to hold, if that is known and the same of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<f64>,
+}
+
+/// Results of rankings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// Label of relevant items.
+    pub positive: String,
+    /// Predictions with a group and a score whose outcome has a relevance.
+    pub judged: u64,
+    /// Metrics of the groups.
+    pub groups: GroupMeans,
 }
 
 impl Evaluation {

@@ -9,6 +9,7 @@ mod class_scores;
 mod classes;
 mod curve;
 mod errors;
+mod groups;
 mod interval;
 mod scores;
 mod value;
@@ -25,6 +26,8 @@ pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
 pub use curve::Curve;
 pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, ErrorMetrics, Errors};
+pub(crate) use groups::GROUP_METRICS;
+pub use groups::{GroupMeans, Groups, MAX_RELEVANCE};
 pub(crate) use interval::{
     NORMAL_975, Placements, delong, normal_beyond, student_975, student_beyond, variance_of_mean, wilson,
 };

@@ -65,7 +65,7 @@ pub enum Getter {
     Number(fn(&Row<'_>) -> Option<f64>),
 }
 
-/// Subset of the evaluated predictions that a metric covers.
+/// Subset of the evaluated predictions, or of their groups, that a metric covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Predictions with a class or a number.
@@ -76,6 +76,8 @@ pub enum Of {
     Bounded,
     /// Predictions with a class of known gain or cost.
     Priced,
+    /// Groups of ranked items with a relevant one.
+    Groups,
 }
 
 /// Method of the 95% interval of a metric. If keys repeat, predictions are not independent of each other, and each
@@ -261,7 +263,7 @@ impl ReleaseEvaluation {
         (metric.evidence?)(&Row::of(self))
     }
 
-    /// Returns the number of predictions behind a metric.
+    /// Returns the number of predictions behind a metric, or of groups.
     pub fn judged_by(&self, metric: &Metric) -> u64 {
         match (self.measures.as_ref(), metric.of) {
             (Some(Measures::Binary(of)), Of::Judged) => of.confusion.n(),
@@ -271,6 +273,7 @@ impl ReleaseEvaluation {
             (Some(Measures::Multiclass(of)), Of::Scored) => of.scores.scored,
             (Some(Measures::Regression(of)), Of::Judged) => of.judged,
             (Some(Measures::Regression(of)), Of::Bounded) => of.bounds.n,
+            (Some(Measures::Ranking(of)), Of::Groups) => of.groups.evaluated,
             _ => 0,
         }
     }

@@ -1,13 +1,37 @@
-//! Sorted runs of numbers in a file, for more numbers than memory should hold.
+//! Sorted runs of records in a file, for more records than memory should hold.
 
 use std::{
-    collections::BinaryHeap,
+    collections::{BinaryHeap, binary_heap::PeekMut},
     fmt,
     io::{Read, Result, Seek, SeekFrom, Write},
+    mem,
 };
 
-/// Number of numbers of a run that are read at a time.
-const READ_AT_ONCE: usize = 8 * 1024;
+/// Number of records of a block, which is read at a time.
+const BLOCK: usize = 8 * 1024;
+
+/// Record of a run.
+pub(crate) trait Record: Ord {
+    /// Appends its bytes.
+    fn write(&self, bytes: &mut Vec<u8>);
+
+    /// Reads the first record, and leaves the bytes behind it; `None` if there is none.
+    fn read(bytes: &mut &[u8]) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+impl Record for u64 {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.to_le_bytes());
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(Self::from_le_bytes(*number))
+    }
+}
 
 /// File that the caller of a fold provides.
 pub trait RunFile: Read + Write + Seek + fmt::Debug + Send {}
@@ -21,17 +45,17 @@ pub struct Runs {
     end: u64,
 }
 
-/// Part of the file: numbers in descending order.
+/// Part of the file: blocks of records in descending order, each after the number of its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     at: u64,
-    count: usize,
+    end: u64,
 }
 
 /// Reader of a run.
-struct Reader {
+struct Reader<T> {
     rest: Run,
-    read: std::vec::IntoIter<u64>,
+    block: std::vec::IntoIter<T>,
 }
 
 impl Runs {
@@ -40,56 +64,59 @@ impl Runs {
         Self { file, end: 0 }
     }
 
-    /// Writes numbers as one run.
+    /// Writes records as one run.
     ///
     /// # Errors
     /// Errors of the file.
-    pub(crate) fn write(&mut self, numbers: &mut [u64]) -> Result<Run> {
-        numbers.sort_unstable_by(|one, other| other.cmp(one));
-        let run = Run { at: self.end, count: numbers.len() };
-        self.file.seek(SeekFrom::Start(run.at))?;
-        for numbers in numbers.chunks(READ_AT_ONCE) {
-            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    pub(crate) fn write<T: Record>(&mut self, records: &mut [T]) -> Result<Run> {
+        records.sort_unstable_by(|one, other| other.cmp(one));
+        let at = self.end;
+        self.file.seek(SeekFrom::Start(at))?;
+        let mut bytes = Vec::new();
+        for records in records.chunks(BLOCK) {
+            bytes.clear();
+            records.iter().for_each(|record| record.write(&mut bytes));
+            self.file.write_all(&(bytes.len() as u64).to_le_bytes())?;
             self.file.write_all(&bytes)?;
-            self.end += bytes.len() as u64;
+            self.end += (size_of::<u64>() + bytes.len()) as u64;
         }
-        Ok(run)
+        Ok(Run { at, end: self.end })
     }
 
-    /// Calls `each` with all numbers of some runs, in descending order.
+    /// Calls `each` with all records of some runs, in descending order.
     ///
     /// # Errors
     /// Errors of the file.
-    pub(crate) fn merge(&mut self, runs: &[Run], mut each: impl FnMut(u64)) -> Result<()> {
-        let reader = |run: &Run| Reader { rest: run.clone(), read: Vec::new().into_iter() };
-        let mut readers: Vec<Reader> = runs.iter().map(reader).collect();
+    pub(crate) fn merge<T: Record>(&mut self, runs: &[Run], mut each: impl FnMut(T)) -> Result<()> {
+        let reader = |run: &Run| Reader { rest: run.clone(), block: Vec::new().into_iter() };
+        let mut readers: Vec<Reader<T>> = runs.iter().map(reader).collect();
         let mut firsts = BinaryHeap::with_capacity(readers.len());
         for (number, reader) in readers.iter_mut().enumerate() {
             firsts.extend(self.next(reader)?.map(|first| (first, number)));
         }
         while let Some(mut first) = firsts.peek_mut() {
-            each(first.0);
-            match self.next(&mut readers[first.1])? {
-                Some(next) => first.0 = next,
-                None => _ = std::collections::binary_heap::PeekMut::pop(first),
-            }
+            let record = match self.next(&mut readers[first.1])? {
+                Some(next) => mem::replace(&mut first.0, next),
+                None => PeekMut::pop(first).0,
+            };
+            each(record);
         }
         Ok(())
     }
 
-    fn next(&mut self, reader: &mut Reader) -> Result<Option<u64>> {
-        if let Some(number) = reader.read.next() {
-            return Ok(Some(number));
+    fn next<T: Record>(&mut self, reader: &mut Reader<T>) -> Result<Option<T>> {
+        let Reader { rest, block } = reader;
+        if block.len() == 0 && rest.at < rest.end {
+            let mut length = [0; size_of::<u64>()];
+            self.file.seek(SeekFrom::Start(rest.at))?;
+            self.file.read_exact(&mut length)?;
+            let mut bytes = vec![0; u64::from_le_bytes(length) as usize];
+            self.file.read_exact(&mut bytes)?;
+            rest.at += (length.len() + bytes.len()) as u64;
+            let mut bytes = bytes.as_slice();
+            *block = std::iter::from_fn(|| T::read(&mut bytes)).collect::<Vec<_>>().into_iter();
         }
-        let Reader { rest, read } = reader;
-        let mut bytes = vec![0; rest.count.min(READ_AT_ONCE) * size_of::<u64>()];
-        self.file.seek(SeekFrom::Start(rest.at))?;
-        self.file.read_exact(&mut bytes)?;
-        rest.at += bytes.len() as u64;
-        let numbers = bytes.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number));
-        *read = numbers.collect::<Vec<_>>().into_iter();
-        rest.count -= read.len();
-        Ok(read.next())
+        Ok(block.next())
     }
 }
 
@@ -104,13 +131,13 @@ mod tests {
         let number = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         let mut all: Vec<u64> = (0..50_000).map(number).collect();
         let mut runs = Runs::new(Box::new(Cursor::new(Vec::new())));
-        let of_another = runs.write(&mut [7, 9]).unwrap();
+        let of_another = runs.write(&mut [7u64, 9]).unwrap();
         let parts: Vec<Run> = all.clone().chunks_mut(20_000).map(|part| runs.write(part).unwrap()).collect();
-        let mut merged = Vec::new();
+        let mut merged = Vec::<u64>::new();
         runs.merge(&parts, |number| merged.push(number)).unwrap();
         all.sort_unstable_by(|one, other| other.cmp(one));
         assert_eq!(merged, all);
-        let mut few = Vec::new();
+        let mut few = Vec::<u64>::new();
         runs.merge(&[of_another], |number| few.push(number)).unwrap();
         assert_eq!(few, [9, 7]);
     }

@@ -62,6 +62,7 @@ pub(crate) struct Prediction {
     pub(crate) upper: Option<f64>,
     pub(crate) scores: Vec<(&'static str, f64)>,
     pub(crate) tag: Option<&'static str>,
+    pub(crate) group: Option<&'static str>,
     pub(crate) feature: Option<f64>,
     pub(crate) retracted: bool,
 }
@@ -114,6 +115,9 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     }
     if rows.iter().any(|row| row.tag.is_some()) {
         made.push(texts("tag.t", &pick(rows, |row| row.tag), coded));
+    }
+    if rows.iter().any(|row| row.group.is_some()) {
+        made.push(texts("group", &pick(rows, |row| row.group), coded));
     }
     made.extend(retracted(rows, |row| row.retracted, coded));
     columns(made)

@@ -11,6 +11,7 @@ use event::{Day, Dimension, Error, ErrorKind, Id, Result, fields::FieldType};
 use fold::{
     AnyMetric, Evaluation,
     evaluation::{Bucket, By, Grouping, MAX_BUCKETS, MAX_SLICES, ReleaseEvaluation, Tested, Value, Wanted},
+    metric::Of,
     slice_ranking::{Ranked, Sample, ranked},
 };
 use polars::prelude::DataFrame;
@@ -112,6 +113,12 @@ async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result
             "metric: `{name}` is a logged metric, and slices are of predictions; name a metric of these"
         );
         return Err(Error::invalid(message));
+    }
+    if matches!(&by.metric, AnyMetric::Declared(metric) if metric.of == Of::Groups) {
+        return Err(Error::invalid(format!(
+            "metric: `{name}` is of whole groups, which slices would part; break evaluations down by a tag that all items \
+             of a group share"
+        )));
     }
     if by.metric.is_sum() {
         return Err(Error::invalid(format!("metric: `{name}` is a sum, which no slice shares with all")));

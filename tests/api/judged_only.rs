@@ -160,7 +160,7 @@ async fn a_condition_that_cannot_be_computed_says_why(world: World) {
     ];
     let expected = [
         "where: evaluations know no `appended_at` of predictions; as-of says what had been appended",
-        "where: there is no column `outcome_label`; there are day, key, predicted_at, release, score, label, value, lower, upper, latency_ms, retracted, reason, appended_at (line 1, column 1)",
+        "where: there is no column `outcome_label`; there are day, key, predicted_at, release, score, label, value, lower, upper, latency_ms, group, retracted, reason, appended_at (line 1, column 1)",
         "where: sql parser error: Expected: an expression, found: EOF",
         "limit: `evaluations` does not take it; it is of predictions, outcomes, metrics, releases, joined",
         "where: `maturity` does not take it; it is of predictions, outcomes, metrics, releases, joined, evaluations, classes, confusion, head-to-head",

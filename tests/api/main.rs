@@ -51,6 +51,7 @@ mod pages;
 mod paging;
 mod past;
 mod quality;
+mod rankings;
 mod reading;
 mod rematching;
 mod retention;

@@ -14,9 +14,10 @@ use super::schemas::{maybe, text};
 
 /// Adds the fields of the judgement that a task allows.
 pub(super) fn of_task(new: ObjectBuilder, task: &str) -> RefOr<Schema> {
-    let [binary, _, regression] = Task::NAMES;
+    let [binary, _, regression, ranking] = Task::NAMES;
     let is_of_task = |name: &str| match name {
-        "positive_label" | "threshold" | "costs" => task == binary,
+        "positive_label" => [binary, ranking].contains(&task),
+        "threshold" | "costs" => task == binary,
         "interval_level" => task == regression,
         _ => true,
     };

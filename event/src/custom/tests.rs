@@ -102,11 +102,11 @@ fn invalid_metrics_are_refused() {
         ("avg(score) over ()", "the metric `f`: `over` has no place after its end"),
         (
             "count(distinct key)",
-            "the metric `f`: there is no column `distinct`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
+            "the metric `f`: there is no column `distinct`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, group, tag.NAME, score.CLASS and feature.NAME",
         ),
         (
             "sum(case else 1 end)",
-            "the metric `f`: there is no column `else`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, tag.NAME, score.CLASS and feature.NAME",
+            "the metric `f`: there is no column `else`; there are outcome_label, outcome_value, observed_at, key, predicted_at, release, score, label, value, lower, upper, latency_ms, group, tag.NAME, score.CLASS and feature.NAME",
         ),
         ("sum(case score end)", "the metric `f`: `end` stands where `when` is needed"),
         (

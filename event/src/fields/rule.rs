@@ -47,6 +47,8 @@ pub enum Rule {
     Tag,
     /// A number from 0 to 1.
     Probability,
+    /// A number from 0 to 1; beside a group any finite number, which ranks it.
+    Score,
     /// A non-negative number.
     Duration,
     /// Any number; for an event of a run, also NaN or infinite.
@@ -114,6 +116,10 @@ impl Rule {
                 format!("should be a whole number from -{MAX_STEP} to {MAX_STEP}, but {number} was given")
             }
             Rule::Duration => format!("is how long it took, but {number} was given"),
+            Rule::Score => format!(
+                "is a probability from 0 to 1, but {number} was given (other numbers go into `value`, scores of \
+                 rankings beside a `group`)"
+            ),
             _ => format!(
                 "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"
             ),

@@ -8,6 +8,9 @@ pub const TAG_PREFIX: &str = "tag.";
 /// Prefix of the column of the probability of a class: `score.late`.
 pub const SCORE_PREFIX: &str = "score.";
 
+/// Field of the items that are ranked together.
+pub const GROUP: &str = "group";
+
 /// Field that retracts an event.
 pub const RETRACTED: &str = "retracted";
 
@@ -109,7 +112,11 @@ pub(super) const PREDICTIONS: &[Field] = &[
     text("key", Rule::Key, "Names what was predicted.").required(),
     time("predicted_at", "When it was predicted.").required(),
     text("release", Rule::Name, "The release that predicted it.").required().rolled_up(),
-    number("score", "A probability.").rule(Rule::Probability).telling().rolled_up().of_values(),
+    number("score", "A probability; beside a group any number, by which its items are ranked.")
+        .rule(Rule::Score)
+        .telling()
+        .rolled_up()
+        .of_values(),
     text("label", Rule::Label, "The class that was predicted.").telling().rolled_up().of_values(),
     number("value", "The number that was predicted.").telling().rolled_up().of_values(),
     number("lower", "The lower end of the predicted interval; `value` may lie outside.")
@@ -117,6 +124,12 @@ pub(super) const PREDICTIONS: &[Field] = &[
         .of_values(),
     number("upper", "The upper end of the predicted interval; `value` may lie outside.").of_values(),
     number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up().of_values(),
+    text(
+        GROUP,
+        Rule::Plain,
+        "Names the items that are ranked together: those of a query, a session, or a user and day.",
+    )
+    .erased(),
     retracted("`true` takes back what was sent of this release, key and instant."),
     reason(),
 ];

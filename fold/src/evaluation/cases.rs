@@ -49,7 +49,7 @@ pub(super) fn add(cases: &mut Cases, rows: &Rows<'_>, dealt: &Dealt) {
                 binary[bucket].extend(binary_case(of, rows.options.instead, &prediction, truth));
             }
             Task::Multiclass => add_class(&mut classes[bucket], &prediction, truth),
-            Task::Regression => {}
+            Task::Regression | Task::Ranking { .. } => {}
         }
     }
     for (bucket, found) in dealt.buckets.iter().zip(binary).filter(|(_, found)| !found.is_empty()) {

@@ -120,6 +120,7 @@ fn side(
         }
         Task::Multiclass => Some((Side { is_right: Some(distance == 0.0), ..plain }, false)),
         Task::Regression => Some((Side { is_number: true, ..plain }, false)),
+        Task::Ranking { .. } => None,
     }
 }
 

@@ -3,14 +3,18 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use event::{
-    fields::{SCORE_PREFIX, plain_label},
+    fields::{GROUP, SCORE_PREFIX, plain_label},
     pseudonym::is_pseudonym,
 };
 
 use crate::{
     LogSegment, Result, RowRef,
-    read::{Numbers, Texts, floats, texts},
+    hash::{hash, mix},
+    read::{Numbers, Texts, floats, required_times, texts},
 };
+
+/// Microseconds of a day.
+const DAY: i64 = 86_400_000_000;
 
 /// Fields of a row that an evaluation needs.
 #[derive(Clone, Copy, Default)]
@@ -21,6 +25,15 @@ pub(super) struct Fields<'a> {
     pub(super) lower: Option<f64>,
     pub(super) upper: Option<f64>,
     pub(super) scores: Option<Scores<'a>>,
+    pub(super) group: Option<Group<'a>>,
+}
+
+/// Group of a prediction, as an item of which it has a key.
+#[derive(Clone, Copy)]
+pub(super) struct Group<'a> {
+    /// Hash of its name, its release and its day.
+    pub(super) hash: u64,
+    pub(super) key: &'a str,
 }
 
 impl<'a> Fields<'a> {
@@ -77,6 +90,14 @@ pub(super) struct View<'a> {
     /// Classes with scores, in the order of their bytes.
     classes: Arc<[Box<str>]>,
     scores: Vec<Numbers<'a, f64>>,
+    groups: Option<GroupColumns<'a>>,
+}
+
+/// Columns that name the groups of predictions.
+struct GroupColumns<'a> {
+    group: Texts<'a>,
+    release: Option<Texts<'a>>,
+    predicted_at: &'a [i64],
 }
 
 impl<'a> View<'a> {
@@ -106,6 +127,14 @@ impl<'a> View<'a> {
             upper: number("upper")?,
             classes: classes.into(),
             scores,
+            groups: match text(GROUP)? {
+                Some(group) => Some(GroupColumns {
+                    group,
+                    release: text("release")?,
+                    predicted_at: required_times(columns, "predicted_at")?,
+                }),
+                None => None,
+            },
         })
     }
 
@@ -131,7 +160,17 @@ impl<'a> View<'a> {
             lower: number(self.lower),
             upper: number(self.upper),
             scores: if self.scores.is_empty() { None } else { self.scores(row) },
+            group: self.groups.as_ref().and_then(|columns| self.group(columns, at)),
         }
+    }
+
+    fn group(&self, columns: &GroupColumns<'a>, at: RowRef) -> Option<Group<'a>> {
+        let row = at.row as usize;
+        let group = columns.group.get(row)?;
+        let release = columns.release.and_then(|release| release.get(row)).unwrap_or_default();
+        let day = columns.predicted_at[row].div_euclid(DAY) as u64;
+        let hash = mix(mix(hash(group.as_bytes()), hash(release.as_bytes())), day);
+        Some(Group { hash, key: self.key(at) })
     }
 
     fn scores(&self, row: usize) -> Option<Scores<'_>> {
@@ -192,6 +231,7 @@ impl Kept {
             lower: more.and_then(|more| more.lower),
             upper: more.and_then(|more| more.upper),
             scores: scores.map(|of| Scores { classes: &of.classes, values: Values::Kept(&of.scores) }),
+            group: None,
         }
     }
 

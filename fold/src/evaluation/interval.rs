@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Metric,
-    formulas::{NORMAL_975, delong, quantile, student_975, wilson},
+    formulas::{GROUP_METRICS, GroupMeans, NORMAL_975, delong, quantile, student_975, wilson},
     hash::hash,
     metric::{METRICS, Method},
 };
@@ -83,16 +83,26 @@ fn bit(place: usize) -> u128 {
 /// Intervals of the metrics of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
-    /// Number of keys of the evaluated predictions.
+    /// Number of keys of the evaluated predictions, or of evaluated groups.
     pub keys: u64,
     /// Estimates by the name of the metric.
     pub estimates: BTreeMap<&'static str, Estimate>,
 }
 
+impl Intervals {
+    /// Returns the intervals of the means over groups, which are independent of each other.
+    fn of_groups(groups: &GroupMeans) -> Self {
+        let n = groups.evaluated;
+        let of = |name: &'static str| (name, Estimate { n, interval: groups.interval(name) });
+        let estimates = GROUP_METRICS.iter().filter(|_| n > 0).map(|(name, _)| of(name));
+        Self { keys: n, estimates: estimates.collect() }
+    }
+}
+
 /// Uncertainty of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Number of predictions behind the metric.
+    /// Number of predictions or groups behind the metric.
     pub n: u64,
     /// Lower and upper bound; `None` if there are too few predictions.
     pub interval: Option<(f64, f64)>,
@@ -205,6 +215,9 @@ impl Rows {
         go_on: GoOn<'_, E>,
     ) -> Result<Option<Intervals>, E> {
         let Self { rows, work, by, asked, .. } = self;
+        if let Some(Measures::Ranking(ranking)) = &of.measures {
+            return Ok(Some(Intervals::of_groups(&ranking.groups)));
+        }
         let Some(mut rows) = rows else { return Ok(None) };
         // The result must not depend on the order of arrival.
         rows.sort_unstable_by(Row::cmp);

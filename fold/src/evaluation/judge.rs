@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, io};
 use event::{Costs, Definition, Task, fields::same_label};
 
 use super::{
-    Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, Singles, Tested,
+    Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Ranking, Regression, Singles, Tested,
     fields::Fields,
 };
 use crate::{
     decimal,
     formulas::{
-        ClassProbabilities, Confusion, ErrorMetrics, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
-        Worth, ratio, value,
+        ClassProbabilities, Confusion, ErrorMetrics, Errors, Groups, Intervals, MAX_RELEVANCE, Probabilities,
+        Ranked, Scores, Tally, Worth, ratio, value,
     },
     runs::Runs,
 };
@@ -32,6 +32,7 @@ pub(super) enum Judge {
     Binary(Box<BinaryJudge>),
     Multiclass(Box<MulticlassJudge>),
     Regression(Box<RegressionJudge>),
+    Ranking(Box<RankingJudge>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,13 @@ pub(super) struct RegressionJudge {
     /// Nominal share of real numbers within further intervals; `levels` has those of the intervals added.
     level: Option<f64>,
     levels: Vec<Option<f64>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RankingJudge {
+    positive: String,
+    judged: u64,
+    groups: Groups,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -88,6 +96,10 @@ impl Judge {
                 level: definition.interval_level,
                 ..Default::default()
             })),
+            Task::Ranking { positive_label } => Self::Ranking(Box::new(RankingJudge {
+                positive: positive_label.clone(),
+                ..Default::default()
+            })),
         }
     }
 
@@ -101,6 +113,9 @@ impl Judge {
             }
             (Self::Regression(judge), Task::Regression) => judge.level = definition.interval_level,
             (Self::Multiclass(_), Task::Multiclass) => {}
+            (Self::Ranking(judge), Task::Ranking { positive_label }) => {
+                judge.positive.clone_from(positive_label);
+            }
             _ => return false,
         }
         true
@@ -112,20 +127,22 @@ impl Judge {
             Self::Binary(judge) => judge.ranked.bytes(),
             Self::Multiclass(judge) => judge.probabilities.bytes(),
             Self::Regression(judge) => judge.errors.bytes(),
+            Self::Ranking(judge) => judge.groups.bytes(),
         }
     }
 
-    /// Moves scores or errors to a file.
+    /// Moves scores, errors or items to a file.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> io::Result<()> {
         match self {
             Self::Binary(judge) => judge.ranked.spill(runs),
             Self::Regression(judge) => judge.errors.spill(runs),
+            Self::Ranking(judge) => judge.groups.spill(runs),
             // Their number is bounded.
             Self::Multiclass(_) => Ok(()),
         }
     }
 
-    /// Computes the metrics of the scores or errors in a file.
+    /// Computes the metrics of the scores, errors or items in a file.
     pub(super) fn settle(&mut self, runs: &mut Runs) -> io::Result<()> {
         match self {
             Self::Binary(judge) if judge.ranked.are_spilled() => {
@@ -133,12 +150,13 @@ impl Judge {
                 judge.ranks = Some(std::mem::take(&mut judge.ranked).judge_spilled(runs, costs)?);
             }
             Self::Regression(judge) => judge.errors.settle(runs)?,
+            Self::Ranking(judge) => judge.groups.settle(runs)?,
             Self::Binary(_) | Self::Multiclass(_) => {}
         }
         Ok(())
     }
 
-    /// Returns whether the outcome labels the prediction.
+    /// Returns whether the outcome labels the prediction, and its metrics are of single predictions.
     pub(super) fn applies_to(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
@@ -147,6 +165,7 @@ impl Judge {
                 let numbers = [prediction.value, prediction.lower, prediction.upper];
                 outcome.value.is_some() && numbers.iter().any(Option::is_some)
             }
+            Self::Ranking(_) => false,
         }
     }
 
@@ -157,6 +176,15 @@ impl Judge {
             Self::Binary(judge) => judge.add(prediction, outcome),
             Self::Multiclass(judge) => judge.add(prediction, outcome),
             Self::Regression(judge) => judge.add(prediction, outcome),
+            Self::Ranking(judge) => judge.add(prediction, Some(outcome)),
+        }
+    }
+
+    /// Takes a prediction without an outcome, which may be an item of a group with outcomes of other items.
+    #[inline]
+    pub(super) fn add_without_outcome(&mut self, prediction: &Fields<'_>) {
+        if let Self::Ranking(judge) = self {
+            judge.add(prediction, None);
         }
     }
 
@@ -174,6 +202,10 @@ impl Judge {
                 (judge.finish(), singles)
             }
             Self::Regression(judge) => (judge.finish(), None),
+            Self::Ranking(judge) => {
+                let RankingJudge { positive, judged, groups } = *judge;
+                (Measures::Ranking(Box::new(Ranking { positive, judged, groups: groups.judge() })), None)
+            }
         }
     }
 }
@@ -227,6 +259,22 @@ impl RegressionJudge {
                 self.levels.push(self.level);
             }
         }
+    }
+}
+
+impl RankingJudge {
+    fn add(&mut self, prediction: &Fields<'_>, outcome: Option<&Fields<'_>>) {
+        let (Some(group), Some(score)) = (prediction.group, prediction.score) else { return };
+        let relevance = outcome.and_then(|outcome| self.relevance(outcome));
+        self.judged += u64::from(relevance.is_some());
+        self.groups.add(group.hash, group.key, score, relevance);
+    }
+
+    /// Returns the relevance: the value of an outcome, without one 1 for the positive label and 0 for another.
+    fn relevance(&self, outcome: &Fields<'_>) -> Option<f64> {
+        let by_label = |label| f64::from(u8::from(same_label(label, &self.positive)));
+        let relevance = outcome.value.or(outcome.label.map(by_label));
+        relevance.filter(|relevance| (0.0..=MAX_RELEVANCE).contains(relevance))
     }
 }
 
@@ -351,5 +399,7 @@ pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_
         }
         Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
         Task::Regression => Some(decimal::difference(prediction.value?, outcome.value?).abs()),
+        // A score says nothing without those of the other items.
+        Task::Ranking { .. } => None,
     }
 }

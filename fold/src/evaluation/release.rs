@@ -127,7 +127,12 @@ impl Release {
             self.scores.0 += 1;
             self.scores.1.add(score);
         }
-        let Some(outcome) = outcome else { return };
+        let Some(outcome) = outcome else {
+            if let Some(judge) = &mut self.judge {
+                judge.add_without_outcome(prediction);
+            }
+            return;
+        };
         self.labelled += 1;
         if let Some(judge) = &mut self.judge {
             judge.add(prediction, outcome);

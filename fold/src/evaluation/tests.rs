@@ -11,6 +11,7 @@ fn tasks() -> BTreeMap<String, Definition> {
         ("binary".into(), binary),
         ("classes".into(), Task::Multiclass),
         ("number".into(), Task::Regression),
+        ("ranked".into(), Task::Ranking { positive_label: "late".into() }),
     ])
     .into_iter()
     .map(|(name, task): (String, Task)| (name, Definition::of(task)))
@@ -157,6 +158,41 @@ fn classes_numbers_and_releases_without_a_task() {
 }
 
 #[test]
+fn unlabelled_items_and_groups_by_hand() {
+    let item = |key, group, score| Prediction { group, score: Some(score), ..predicted("ranked", key) };
+    let rows = [
+        item("a", Some("g"), 7.0),
+        item("b", Some("g"), 7.0), // before `a` of the same score
+        item("c", Some("g"), -3.0),
+        item("d", Some("none"), 1.0),
+        item("e", Some("waits"), 1.0),
+        item("f", None, 9.0),
+        Prediction { group: Some("g"), ..predicted("ranked", "x") },
+    ];
+    let outcomes = [
+        observed("a", Some("late"), None),
+        observed("c", Some("late"), Some(-1.0)), // no relevance
+        observed("d", Some("on time"), None),
+        observed("f", Some("late"), None),
+        observed("x", None, Some(3.0)),
+    ];
+    let evaluation = judge(&rows, &outcomes);
+    let release = &evaluation.releases["ranked"];
+    assert_eq!((release.labelled, release.judged(), release.unlabelled()), (5, 2, 3));
+    let metric = |name: &str| release.metric(crate::Metric::named(name).unwrap());
+    let [groups, without] = ["groups", "groups_without_relevant"].map(crate::Metric::named);
+    assert_eq!((groups.unwrap().count(release), without.unwrap().count(release)), (Some(1), Some(1)));
+    assert_eq!(
+        (metric("mrr"), metric("precision_at_5"), metric("recall_at_10")),
+        (Some(0.5), Some(0.2), Some(1.0))
+    );
+    // The gain is shared by the first two ranks.
+    let ndcg = 0.5 + 0.5 / 3f64.log2();
+    assert!((metric("ndcg").unwrap() - ndcg).abs() < 1e-15);
+    assert_eq!(metric("accuracy"), None);
+}
+
+#[test]
 fn the_state_is_golden() {
     let rows = [
         Prediction { score: Some(0.1), ..predicted("binary", "a") },
@@ -175,7 +211,7 @@ fn the_state_is_golden() {
 }
 
 fn prediction() -> impl Strategy<Value = Prediction> {
-    let release = select(vec!["binary", "classes", "number", "unknown"]);
+    let release = select(vec!["binary", "classes", "number", "ranked", "unknown"]);
     let label = option::of(select(vec!["late", "on time"]));
     let key = select(vec!["a", "b", "c", "d", "e"]);
     let scores = vec(0u8..4, 3).prop_map(|scores| {
@@ -183,11 +219,15 @@ fn prediction() -> impl Strategy<Value = Prediction> {
         scores.map(|(class, score)| (class, f64::from(score) / 4.0)).collect()
     });
     let numbers = (option::of(0.0..=1.0f64), option::of(-1e6..1e6f64), option::of(-1e6..1e6f64));
-    let retracted = weighted(0.1);
-    (release, key, 0i64..3, label, numbers, scores, retracted).prop_map(
-        |(release, key, at, label, (score, value, lower), scores, retracted)| {
+    let (retracted, group) = (weighted(0.1), option::of(select(vec!["g", "h"])));
+    (release, key, 0i64..3, label, numbers, scores, retracted, group).prop_map(
+        |(release, key, at, label, (score, value, lower), scores, retracted, group)| {
             let upper = lower.filter(|lower| *lower > 0.0).map(|lower| 2.0 * lower);
-            let row = Prediction { score, label, value, lower, upper, scores, ..Prediction::default() };
+            // Rankings have ties.
+            let score =
+                score.map(|score| if release == "ranked" { (score * 4.0).round() - 2.0 } else { score });
+            let row =
+                Prediction { score, label, value, lower, upper, scores, group, ..Prediction::default() };
             Prediction { release, key, at, retracted, ..row }
         },
     )

@@ -190,7 +190,7 @@ impl Sums {
             return Ok(());
         }
         self.spilled.n += errors.len();
-        let mut numbers: Vec<u64> = errors.into_iter().map(|error| ordered(error) as u64 ^ SIGN).collect();
+        let mut numbers: Vec<u64> = errors.into_iter().map(ordered_bits).collect();
         self.spilled.errors.push(runs.write(&mut numbers)?);
         numbers.iter_mut().for_each(|number| *number = of_number(*number).abs().to_bits());
         self.spilled.absolute.push(runs.write(&mut numbers)?);
@@ -324,6 +324,11 @@ fn of_ordered(ordered: i64) -> f64 {
 
 /// Bit that is flipped so that unsigned integers have the order of [`ordered`].
 const SIGN: u64 = 1 << 63;
+
+/// Maps a double to an unsigned integer, in the order of [`f64::total_cmp`].
+pub(super) fn ordered_bits(number: f64) -> u64 {
+    ordered(number) as u64 ^ SIGN
+}
 
 /// Maps such an unsigned integer back to its double.
 fn of_number(number: u64) -> f64 {

@@ -114,7 +114,7 @@ impl Scores {
         self.spill(runs)?;
         let mut ranking = Ranking::new(self.n, self.positives, costs);
         let (mut score, mut n, mut positives) = (0, 0, 0);
-        runs.merge(&self.runs, |ranked| {
+        runs.merge(&self.runs, |ranked: u64| {
             if ranked >> 1 != score && n > 0 {
                 ranking.pass(score, n, positives);
                 (n, positives) = (0, 0);

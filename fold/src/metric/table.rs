@@ -4,8 +4,8 @@ use super::{Direction, Evidence, Getter, Merge, Method, Metric, Of, Ranking, Row
 use crate::{
     evaluation::{Measures, Multiclass, Regression, Tested},
     formulas::{
-        Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth, calibration_error,
-        ratio,
+        Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, GROUP_METRICS, GroupMeans, Ranks,
+        Worth, calibration_error, ratio,
     },
 };
 
@@ -80,7 +80,7 @@ pub static METRICS: &[Metric] = &[
     count("erased", |row| Some(row.release?.erased)),
     count("orphaned", |row| row.orphaned).main(),
     text("definition_from", |row| row.release?.defined_from.map(|day| day.to_string())),
-    text("positive_label", |row| Some(row.binary()?.positive.clone())),
+    text("positive_label", positive_label),
     number("threshold", |row| Some(row.binary()?.threshold)),
     number("balanced_accuracy", balanced_accuracy)
         .within(Method::Bootstrap)
@@ -184,13 +184,33 @@ pub static METRICS: &[Metric] = &[
         .ranked(Direction::Max, Merge::Mean),
     number("best_threshold", |row| Some(worth(row)?.best?.threshold)),
     number("best_value", |row| Some(worth(row)?.best?.value)).of(Of::Scored).within(Method::Bootstrap),
+    count("groups", |row| Some(groups(row)?.evaluated)).of(Of::Groups).main(),
+    count("groups_without_relevant", |row| Some(groups(row)?.without_relevant)).of(Of::Groups),
+    of_groups::<0>().main(),
+    of_groups::<1>(),
+    of_groups::<2>().main(),
+    of_groups::<3>(),
+    of_groups::<4>(),
+    of_groups::<5>().main(),
+    of_groups::<6>(),
+    of_groups::<7>(),
+    of_groups::<8>(),
+    of_groups::<9>(),
 ];
+
+fn positive_label(row: &Row<'_>) -> Option<String> {
+    match row.measures()? {
+        Measures::Binary(of) => Some(of.positive.clone()),
+        Measures::Ranking(of) => Some(of.positive.clone()),
+        Measures::Multiclass(_) | Measures::Regression(_) => None,
+    }
+}
 
 fn accuracy(row: &Row<'_>) -> Option<f64> {
     match row.measures()? {
         Measures::Binary(of) => of.accuracy,
         Measures::Multiclass(of) => of.accuracy,
-        Measures::Regression(_) => None,
+        Measures::Regression(_) | Measures::Ranking(_) => None,
     }
 }
 
@@ -198,7 +218,7 @@ fn accuracy_evidence(row: &Row<'_>) -> Option<Evidence> {
     match row.measures()? {
         Measures::Binary(_) => share(row, |of| (of.tp + of.tn, of.n())),
         Measures::Multiclass(of) => Some(Evidence::share(of.correct, of.judged)),
-        Measures::Regression(_) => None,
+        Measures::Regression(_) | Measures::Ranking(_) => None,
     }
 }
 
@@ -219,7 +239,7 @@ fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
     match row.measures()? {
         Measures::Binary(of) => of.confusion.balanced_accuracy(),
         Measures::Multiclass(of) => recalls(&of.classes),
-        Measures::Regression(_) => None,
+        Measures::Regression(_) | Measures::Ranking(_) => None,
     }
 }
 
@@ -284,6 +304,10 @@ fn detail<'a>(row: &Row<'a>) -> Option<&'a ErrorDetail> {
     Some(&regression(row)?.detail)
 }
 
+fn groups<'a>(row: &Row<'a>) -> Option<&'a GroupMeans> {
+    if let Measures::Ranking(of) = row.measures()? { Some(&of.groups) } else { None }
+}
+
 const fn text(name: &'static str, read: fn(&Row<'_>) -> Option<String>) -> Metric {
     metric(name, Getter::Text(read))
 }
@@ -320,6 +344,14 @@ const fn top(
         .of(Of::Scored)
         .evidence(evidence)
         .within(Method::Wilson)
+        .ranked(Direction::Max, Merge::Mean)
+}
+
+/// Creates the metric of the mean over groups at a place of [`GROUP_METRICS`].
+const fn of_groups<const AT: usize>() -> Metric {
+    number(GROUP_METRICS[AT].0, |row| groups(row)?.mean(AT))
+        .of(Of::Groups)
+        .within(Method::Student)
         .ranked(Direction::Max, Merge::Mean)
 }
 

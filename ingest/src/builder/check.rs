@@ -147,6 +147,9 @@ impl BatchBuilder {
         if spec.rule.may_be_special() {
             return self.check_special(field);
         }
+        if spec.rule == Rule::Score {
+            self.check_scores(field);
+        }
         if spec.rule == Rule::Step {
             self.check_steps(field);
         }

@@ -1,6 +1,9 @@
 //! Checks of relations between the fields of a row.
 
-use event::{Day, Kind, Timestamp, fields::Field};
+use event::{
+    Day, Kind, Timestamp,
+    fields::{Field, GROUP, Rule},
+};
 
 use super::{
     BatchBuilder,
@@ -82,6 +85,22 @@ impl BatchBuilder {
         let mut budget = self.notes.budget();
         for (at, number) in values.iter().enumerate() {
             if !number.is_finite() && self.fields[field].is_valid(at) && !run.is_valid(at) {
+                let error = || FieldError::new(spec.name, spec.rule.refusal(*number));
+                self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
+            }
+        }
+    }
+
+    /// Checks that scores without a group are probabilities.
+    pub(super) fn check_scores(&mut self, field: usize) {
+        let spec = self.spec(field);
+        let Growing::Float(values) = &self.fields[field].values else { return };
+        let range = Rule::Probability.range();
+        let is_wrong = |number: &f64| number.is_finite() && !range.contains(number);
+        let group = &self.fields[self.index_of(GROUP)];
+        let mut budget = self.notes.budget();
+        for (at, number) in values.iter().enumerate().filter(|(_, number)| is_wrong(number)) {
+            if self.fields[field].is_valid(at) && !group.is_valid(at) {
                 let error = || FieldError::new(spec.name, spec.rule.refusal(*number));
                 self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
             }

@@ -3,7 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{AppliesTo, Family, Field, FieldType, MAX_STEP, RETRACTED, Rule, UNDATED},
+    fields::{AppliesTo, Family, Field, FieldType, GROUP, MAX_STEP, RETRACTED, Rule, UNDATED},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -70,6 +70,12 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     let mut all = vec![event.into()];
     all.extend(one_of(kind, &|field| field.is_telling, &|family| family.is_telling));
     all.extend(needs(kind));
+    all.extend(kind.field(GROUP).map(|group| {
+        let score = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+        let score = score.minimum(Rule::Probability.min()).maximum(Rule::Probability.max());
+        let is_probability = ObjectBuilder::new().schema_type(Type::Object).property("score", score);
+        schema::any_of([with(group.name, value(group, false)), is_probability.into()])
+    }));
     if kind == Kind::Outcomes {
         let dates = || {
             let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
@@ -378,10 +384,13 @@ mod tests {
                         "{about} may be negative"
                     );
                 } else if of_type("number") {
-                    let is_bounded = field.get("maximum").is_some();
+                    // A score beyond its bounds needs a group, as a schema beside the fields says.
+                    let is_score = name == "score";
+                    let is_bounded = field.get("maximum").is_some() || is_score;
+                    let is_positive = field.get("minimum").is_some() || is_score;
                     assert_eq!(
                         (taken(json!(1.5)), taken(json!(-0.5))),
-                        (!is_bounded, field.get("minimum").is_none()),
+                        (!is_bounded, !is_positive),
                         "{about}"
                     );
                     assert!(taken(json!(1)) && taken(json!(0)), "{about}");
@@ -395,6 +404,9 @@ mod tests {
             assert!(read(kind, &changed(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
             read(kind, &example(kind)).unwrap();
         }
+        let mut ranked = changed(Kind::Predictions, "score", Some(json!(-7.5)));
+        ranked[0]["group"] = json!("query 7");
+        read(Kind::Predictions, &ranked).unwrap();
         let most = Kind::Metrics.families()[0].max;
         let tags = |count: usize| (0..count).map(|n| (format!("t{n}"), json!("x"))).collect::<Map<_, _>>();
         assert!(read(Kind::Metrics, &changed(Kind::Metrics, "tags", Some(tags(most).into()))).is_ok());

@@ -113,8 +113,8 @@ pub(super) fn define_operation() -> Operation {
             schema::nullable(schema::name())
                 .description(Some("Or all releases of this model, and those that will be registered.")),
         )
-        .property("task", said("binary, multiclass or regression."))
-        .property("positive_label", said("The positive label of a binary task."))
+        .property("task", said("binary, multiclass, regression or ranking."))
+        .property("positive_label", said("The positive label of a binary task or a ranking."))
         .property(
             "from",
             schema::nullable(schema::day()).description(Some("From this day on; today, when none is given.")),

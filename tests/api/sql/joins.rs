@@ -98,7 +98,7 @@ async fn in_subquery_chooses_by_days_of_both(scene: Scene) {
             "release,n\nv2,6\n",
         ),
         (
-            format!("select * exclude (predicted_at, label, value, lower, upper, latency_ms, retracted, reason, appended_at) from predictions where day = '2026-06-01' and key in ({true_ones}) and score > 0.8"),
+            format!("select * exclude (predicted_at, label, value, lower, upper, latency_ms, \"group\", retracted, reason, appended_at) from predictions where day = '2026-06-01' and key in ({true_ones}) and score > 0.8"),
             "day,key,release,score\n2026-06-01,k4,v2,1.0\n",
         ),
         (

@@ -52,6 +52,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("lower", NUMBER),
         Field("upper", NUMBER),
         Field("latency_ms", NUMBER),
+        Field("group", TEXT),
         Field("retracted", TEXT),
         Field("reason", TEXT),
     ),

@@ -212,15 +212,19 @@ class Logger:
         upper: Optional[float] = None,
         predicted_at: Union[None, str, datetime] = None,
         latency_ms: Optional[float] = None,
+        group: Any = None,
         scores: Optional[Mapping[Any, float]] = None,
         features: Optional[Mapping[str, float]] = None,
         tags: Optional[Mapping[str, Any]] = None,
     ) -> bool:
-        """Logs a prediction, made now unless ``predicted_at`` says when. Returns whether it was taken."""
+        """Logs a prediction, made now unless ``predicted_at`` says when. Returns whether it was taken.
+
+        ``group`` names the items that a ranking orders together by their scores.
+        """
         at = time.time() if predicted_at is None else predicted_at
         name = release if type(release) is str else _name_of(release)
         return self._take(
-            ("predictions", tags, scores, features, key, at, name, score, label, value, lower, upper, latency_ms)
+            ("predictions", tags, scores, features, key, at, name, score, label, value, lower, upper, latency_ms, group)
         )
 
     def outcome(

@@ -322,6 +322,7 @@ class Workspace:
         lower: Optional[str] = None,
         upper: Optional[str] = None,
         latency_ms: Optional[str] = None,
+        group: Optional[str] = None,
         scores: Union[Sequence[str], Mapping[str, str]] = (),
         features: Union[Sequence[str], Mapping[str, str]] = (),
         tags: Union[Sequence[str], Mapping[str, str]] = (),
@@ -333,14 +334,14 @@ class Workspace:
 
         ``data`` is a pandas, polars or Arrow frame, anything that exports an Arrow stream, a dataset of pyarrow, a
         mapping of columns, or a list of rows. In a mapping one value beside columns is that of all rows, and without
-        columns it is one row. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper`` and
-        ``latency_ms`` name columns; those not given are taken from a column of the same name, if there is one.
+        columns it is one row. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper``,
+        ``latency_ms`` and ``group`` name columns; those not given are taken from a column of the same name, if there is one.
         ``release`` is a column or one release for all rows. ``predicted_at`` is a column or
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
         without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
         Columns that are called ``tag.x``, ``score.x`` or ``feature.x``, as answers have them, are taken as these.
-        Durations of ``latency_ms`` are sent as milliseconds.
+        Durations of ``latency_ms`` are sent as milliseconds. ``group`` names the items that a ranking orders together.
         ``retracted_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
         ``known_at`` is when these rows of another system were known, which administrators may state: as of then they
         are in answers, which say that it was stated.
@@ -354,7 +355,14 @@ class Workspace:
             "predicted_at": _time_of(data, "predicted_at", predicted_at, idempotency_key),
             "release": _column_or_value(data, release),
             **_optional(
-                data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
+                data,
+                score=score,
+                label=label,
+                value=value,
+                lower=lower,
+                upper=upper,
+                latency_ms=latency_ms,
+                group=group,
             ),
             **_members(data, scores=scores, features=features, tags=tags),
             **_retraction(retracted_because),
@@ -985,7 +993,8 @@ class Workspace:
         dimensions: Optional[Sequence[str]] = None,
         custom_metrics: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass or regression.
+        """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass, regression or
+        ranking.
 
         One that is there must have what is given; :meth:`define_model` changes it. The other words say how its
         predictions are evaluated, as ``almanac model create`` explains them. ``metrics`` are metrics of its own by name,

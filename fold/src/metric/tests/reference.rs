@@ -1,4 +1,5 @@
-//! Metrics compared with the results of scikit-learn, scipy and NannyML, which `tests/reference/make.py` computed.
+//! Metrics compared with the results of scikit-learn, scipy and NannyML, which `tests/reference/make.py` computed, and
+//! with those of pytrec_eval by `tests/reference/groups.py`.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -202,8 +203,8 @@ fn every_metric_agrees_with_its_reference() {
     }
     assert_eq!(all.wrong, [""; 0], "{} are wrong", all.wrong.len());
     assert!(all.unknown.is_empty(), "there are no metrics {:?}", all.unknown);
-    let missing: Vec<&str> =
-        numbers().map(|metric| metric.name).filter(|name| !all.compared.contains(name)).collect();
+    let own = numbers().filter(|metric| metric.of != Of::Groups).map(|metric| metric.name);
+    let missing: Vec<&str> = own.filter(|name| !all.compared.contains(name)).collect();
     assert_eq!(missing, [""; 0], "have no reference; tests/reference/make.py makes them");
 }
 
@@ -316,6 +317,53 @@ fn intervals_agree_with_their_references() {
     assert_eq!(wrong, [""; 0]);
     assert!(["accuracy", "recall", "mae"].iter().all(|metric| from_stored.contains(*metric)));
     let formula = |metric: &&Metric| metric.method.is_some_and(|method| method != Method::Bootstrap);
-    let all: BTreeSet<String> = METRICS.iter().filter(formula).map(|metric| metric.name.to_owned()).collect();
-    assert_eq!(compared, all);
+    let all = METRICS.iter().filter(formula).filter(|metric| metric.of != Of::Groups);
+    assert_eq!(compared, all.map(|metric| metric.name.to_owned()).collect());
+}
+
+/// Returns the predictions of a release that ranks, and the outcomes, of a case of `groups.json`.
+fn items_of(case: &Value) -> (Vec<Prediction>, Vec<Outcome>) {
+    let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
+    for (instant, (name, items)) in (0..).zip(case["groups"].as_object().unwrap()) {
+        let group: Option<&'static str> = Some(name.clone().leak());
+        for item in items.as_array().unwrap() {
+            let key: &'static str = item[0].as_str().unwrap().to_owned().leak();
+            // A key is another item in each group.
+            let prediction = Prediction { release: "v1", key, at: instant, ..Prediction::default() };
+            predictions.push(Prediction { group, score: item[1].as_f64(), ..prediction });
+            let value = item[2].as_f64();
+            outcomes.extend(value.map(|_| Outcome { key, at: Some(instant), value, ..Outcome::default() }));
+        }
+    }
+    (predictions, outcomes)
+}
+
+#[test]
+fn group_metrics_agree_with_sklearn_and_trec_eval() {
+    let cases = fs::read_to_string(folder().join("groups.json")).unwrap();
+    let mut all = Comparison::default();
+    for case in serde_json::from_str::<Vec<Value>>(&cases).unwrap() {
+        let (predictions, outcomes) = items_of(&case);
+        let (left, right) = (testing::predictions(&predictions, true), testing::outcomes(&outcomes, false));
+        let definition = Definition::of(Task::parse("ranking", None).unwrap());
+        let segment = |columns| [LogSegment { place: LogPosition::of(0, 1), columns }];
+        let mut evaluator = Evaluator::new(BTreeMap::from([("v1".to_owned(), definition)]))
+            .with_intervals(Some(IntervalsOf::ALL));
+        evaluator.add(&segment(&left), &segment(&right)).unwrap();
+        let evaluation = evaluator.finish();
+        let row = evaluation.rows().next().unwrap();
+        for metric in METRICS.iter().filter(|metric| metric.of == Of::Groups) {
+            let expected = case["said"].get(metric.name).unwrap().as_f64();
+            all.compare(metric, found(metric, &row, None), expected, &case["name"].to_string());
+        }
+        let intervals = evaluation.releases["v1"].intervals.as_ref().unwrap();
+        let interval = intervals.estimates.get("ndcg").and_then(|estimate| estimate.interval);
+        assert_eq!(interval.is_some(), case["said"]["interval"].is_array(), "{}", case["name"]);
+        for (end, at) in interval.iter().flat_map(|(low, high)| [(low, 0), (high, 1)]) {
+            let expected = case["said"]["interval"][at].as_f64().unwrap();
+            assert!(is_close(*end, expected), "{}: {end} is not {expected}", case["name"]);
+        }
+    }
+    assert_eq!(all.wrong, [""; 0]);
+    assert_eq!(all.compared.len(), METRICS.iter().filter(|metric| metric.of == Of::Groups).count());
 }
