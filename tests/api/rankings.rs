@@ -120,5 +120,5 @@ async fn scores_without_group_stay_probabilities(scene: Scene) {
     assert_eq!(post(0.5, None).await, Ok(()));
     assert_eq!(post(-1.5, Some("q")).await, Ok(()));
     let refused = post(1.5, None).await.unwrap_err();
-    assert!(refused.contains("1 of the rows is wrong"), "{refused}");
+    assert!(refused.contains("`score` is a probability from 0 to 1, but 1.5 was given"), "{refused}");
 }
