@@ -44,10 +44,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// Pages, and the numbers of their blocks that do not run.
-const PAGES: [(&str, usize); 12] = [
+const PAGES: [(&str, usize); 13] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
+    ("docs/sagemaker.md", 0),
     ("docs/querying.md", 0),
     ("docs/following.md", 0),
     ("docs/reviewing.md", 0),
@@ -248,6 +249,7 @@ macro_rules! pages_run {
 pages_run!(
     the_readme_runs: "README.md",
     posting_runs: "docs/posting.md",
+    sagemaker_runs: "docs/sagemaker.md",
     querying_runs: "docs/querying.md",
     following_runs: "docs/following.md",
     reviewing_runs: "docs/reviewing.md",
@@ -349,7 +351,7 @@ fn readme_is_short_and_names_one_test_command() {
 }
 
 /// Pages of this repository that link to one another.
-const LINKED: [&str; 33] = [
+const LINKED: [&str; 34] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -379,6 +381,7 @@ const LINKED: [&str; 33] = [
     "docs/posting.md",
     "docs/querying.md",
     "docs/reviewing.md",
+    "docs/sagemaker.md",
     "docs/scale.md",
     "docs/security.md",
     "clients/python/README.md",

@@ -98,19 +98,8 @@ fn every_format_gives_the_same_batches_each_time() {
     assert_eq!(expected.1, 60_000);
     assert_eq!(expected.0.len(), 2, "50,000 rows and the rest");
     let mut known_by = BTreeMap::<String, Vec<&str>>::new();
-    let names = [
-        "a.ndjson",
-        "a.jsonl.zst",
-        "a.ndjson.gz",
-        "a.json",
-        "b.json",
-        "a.csv",
-        "a.tsv",
-        "a.parquet",
-        "a.arrows",
-        "a.arrow",
-    ];
-    for name in names {
+    let names = "a.ndjson a.jsonl.zst a.ndjson.gz a.json b.json a.csv a.tsv a.parquet a.arrows a.arrow";
+    for name in names.split(' ') {
         let chunks = self::chunks(&path(name), &spec(mapping()));
         assert_eq!(digests(&chunks), expected, "{name}");
         assert!(chunks.iter().all(|chunk| chunk.bad.is_empty()), "{name}");
@@ -122,20 +111,13 @@ fn every_format_gives_the_same_batches_each_time() {
         assert_eq!(read_file(&path(name), &spec(mapping()), now()).unwrap().len(), 4);
     }
     // A row of text is identified by its text in any packing; a column by its values.
-    let mut families: Vec<_> = known_by.values().cloned().collect();
+    let mut families: Vec<_> = known_by.values().map(|names| names.join(" ")).collect();
     families.sort();
-    let columns = vec!["a.parquet", "a.arrows", "a.arrow"];
-    assert_eq!(
-        families,
-        [
-            vec!["a.csv"],
-            vec!["a.ndjson", "a.jsonl.zst", "a.ndjson.gz", "a.json", "b.json"],
-            columns,
-            vec!["a.tsv"]
-        ]
-    );
+    let [csv, lines, columns, tsv] = &families[..] else { panic!("{families:?}") };
+    assert_eq!((&**csv, &**columns, &**tsv), ("a.csv", "a.parquet a.arrows a.arrow", "a.tsv"));
+    assert_eq!(lines, "a.ndjson a.jsonl.zst a.ndjson.gz a.json b.json");
     let other = Mapping { tags: Vec::new(), ignore_extra: true, ..mapping() };
-    for name in names {
+    for name in names.split(' ') {
         let other = chunks(&path(name), &spec(other.clone())).remove(0).origin.digest;
         assert!(!known_by.contains_key(&other), "{name}: other options make other events of it");
         let lenient = Mapping { ignore_extra: true, ..mapping() };
