@@ -300,16 +300,11 @@ mod tests {
         table.put(segment.to_item(), Condition::Absent).await.unwrap();
     }
 
-    #[tokio::test]
-    async fn a_large_day_is_evaluated_partition_by_partition() {
-        const SEGMENTS: u64 = 8;
-        const ROWS: u64 = 200;
-        let folder = tempfile::tempdir().unwrap();
-        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
-        let day = WorkspaceDay {
-            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
-            day: "2013-06-01".parse().unwrap(),
-        };
+    const SEGMENTS: u64 = 8;
+    const ROWS: u64 = 200;
+
+    /// Appends segments of predictions of two releases, and of outcomes.
+    async fn fill(table: &dyn Table, day: &WorkspaceDay) {
         // Every fourth row has the same key, so some partitions are larger than intended.
         let key = |n: u64| if n.is_multiple_of(4) { "same".to_owned() } else { format!("flight-{}", n / 2) };
         let texts = |text: &dyn Fn(u64) -> String, seq: u64| {
@@ -327,7 +322,7 @@ mod tests {
                 Column::new("tag.t", texts(&|n| format!("t{}", n % 3), seq)),
                 Column::new("feature.f", Values::Float((0..ROWS).map(|n| n as f64).collect())),
             ];
-            append(&table, &day, Kind::Predictions, seq, predictions).await;
+            append(table, day, Kind::Predictions, seq, predictions).await;
             let outcomes = vec![
                 Column::new("key", texts(&key, seq)),
                 Column::new("observed_at", times(seq)),
@@ -336,8 +331,19 @@ mod tests {
                     texts(&|n| if n.is_multiple_of(3) { "late" } else { "on time" }.into(), seq),
                 ),
             ];
-            append(&table, &day, Kind::Outcomes, seq, outcomes).await;
+            append(table, day, Kind::Outcomes, seq, outcomes).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_day_is_evaluated_partition_by_partition() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let day = WorkspaceDay {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2013-06-01".parse().unwrap(),
+        };
+        fill(&table, &day).await;
         let late = Definition {
             dimensions: Dimension::parse_all("tag.t,feature.f:0:100").unwrap(),
             ..Definition::of(Task::Binary { positive_label: "late".into() })

@@ -3,7 +3,7 @@
     tests/reference/run groups
 
 groups.json has cases: the groups of a day, each a list of items [key, score, relevance], where the relevance of an item
-without an outcome is null, and what is said of all groups together: `ndcg` is by scikit-learn's `ndcg_score`, the others are
+without an outcome is null, and what is said of all groups together: `ndcg` is by scikit-learn's `ndcg_score`, all else
 by pytrec_eval. Groups without any outcome are not evaluated, and those without a relevant item are counted apart.
 `ndcg_score` refuses a single item, whose NDCG is 1 by its definition. trec_eval takes scores as floats of 32 bits and
 relevances as integers, which all of these are. `interval` is the 95% interval of Student of the mean NDCG.

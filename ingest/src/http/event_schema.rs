@@ -404,13 +404,18 @@ mod tests {
             assert!(read(kind, &changed(kind, "unknown", Some(json!(1)))).is_err(), "{kind}");
             read(kind, &example(kind)).unwrap();
         }
-        let mut ranked = changed(Kind::Predictions, "score", Some(json!(-7.5)));
-        ranked[0]["group"] = json!("query 7");
-        read(Kind::Predictions, &ranked).unwrap();
         let most = Kind::Metrics.families()[0].max;
         let tags = |count: usize| (0..count).map(|n| (format!("t{n}"), json!("x"))).collect::<Map<_, _>>();
         assert!(read(Kind::Metrics, &changed(Kind::Metrics, "tags", Some(tags(most).into()))).is_ok());
         assert!(read(Kind::Metrics, &changed(Kind::Metrics, "tags", Some(tags(most + 1).into()))).is_err());
+    }
+
+    #[test]
+    fn score_of_a_group_has_no_bounds() {
+        let mut ranked = changed(Kind::Predictions, "score", Some(json!(-7.5)));
+        assert!(read(Kind::Predictions, &ranked).is_err());
+        ranked[0]["group"] = json!("query 7");
+        read(Kind::Predictions, &ranked).unwrap();
     }
 
     #[test]
