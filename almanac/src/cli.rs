@@ -396,7 +396,9 @@ mod tests {
     /// Every command that the dashboard names after `almanac` exists, with its options.
     #[test]
     fn what_the_dashboard_advises_is_a_command() {
-        let root = all();
+        let mut root = all();
+        // Every command then has the options of the configuration.
+        root.build();
         let mut commands = BTreeSet::new();
         for file in dashboard::FILES {
             for advice in file.text.split("almanac ").skip(1) {
