@@ -35,6 +35,7 @@ use crate::{
     serve::{Listening, serve},
     telemetry::{
         self, Exposition,
+        models::ModelMetrics,
         report::{self, Reporter},
         requests::Requests,
     },
@@ -61,6 +62,9 @@ pub(crate) struct UpArgs {
     /// default, where only this machine is served from a file, and no proxy is trusted, it is the folder mlflow-artifacts beside that.
     #[arg(long, value_name = "URI", env = "ALMANAC_MLFLOW_ARTIFACTS", value_parser = mlflow::artifact_root)]
     mlflow_artifacts: Option<String>,
+    /// Add the metrics of live releases to /metrics, in the role query; their series name workspaces, models and releases.
+    #[arg(long, env = "ALMANAC_MODEL_METRICS")]
+    model_metrics: bool,
     #[command(flatten)]
     asking: Asking,
     #[command(flatten)]
@@ -118,7 +122,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         (config.feature_sample.value, config.segment_cache_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
-    options.connections = room_for_connections();
+    (options.connections, options.model_metrics) = (room_for_connections(), args.model_metrics);
     options.mlflow_artifacts = args.artifacts(config).filter(|_| args.mlflow);
     if args.mlflow && !writes {
         tracing::warn!("--mlflow serves nothing here: MLflow's door is served by the role ingest");
@@ -167,14 +171,14 @@ pub async fn run_as(
     if services.ingest.is_some() {
         aides.spawn(Arc::clone(&services.refusals).run(until(finished.clone())));
     }
+    let models = services.models.clone();
     aides.spawn(async move {
         tokio::select! {
-            () = telemetry::keep_up() => {}
+            () = telemetry::keep_up(models) => {}
             () = until(finished) => {}
         }
     });
-    let end = until(stopped.clone());
-    let worker = services.projector.clone();
+    let (end, worker) = (until(stopped.clone()), services.projector.clone());
     let mut projector = tokio::spawn(async move {
         match worker {
             Some(worker) => worker.run(end).await,
@@ -235,6 +239,7 @@ pub(crate) struct Services {
     /// What snapshots are made with: the same, or one of ingest alone.
     snapshots: Option<Arc<Query>>,
     refusals: Arc<Refusals>,
+    models: Option<Arc<ModelMetrics>>,
 }
 
 impl Services {
@@ -273,6 +278,8 @@ impl Services {
             projector: has(Role::Projector).then(|| worker(ingest.as_ref())),
             ingest,
             snapshots,
+            models: (query.is_some() && options.model_metrics)
+                .then(|| Arc::new(ModelMetrics::new(Arc::clone(&table), clock()))),
             query,
             refusals: Refusals::new(table),
             store,
@@ -355,6 +362,7 @@ impl Services {
             projector: self.projector.clone(),
             gate: self.ingest.as_ref().map(|ingest| Arc::clone(ingest.admission())),
             file: options.file.clone(),
+            models: self.models.clone(),
         };
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
         if let Some(catalog) = &self.catalog {

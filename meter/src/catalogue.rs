@@ -174,6 +174,12 @@ metrics! {
         "Queries turned away: `busy` (too many, or too much held), `too_large` (more than all may hold).";
     QUERY_LEFT_OUT: COUNTER, Query, "almanac_query_segments_left_out_total" ["why"],
         "Segments that answers lack: `unreadable`, or `skipped` by an operator.";
+    MODEL_METRIC: GAUGE, Query, "almanac_model_metric" ["workspace", "model", "release", "environment", "metric"],
+        "Main metrics of each live release on its latest whole day that has labels. At most 1,000; with `--model-metrics`, read every minute.";
+    MODEL_LABELLED: GAUGE, Query, "almanac_model_labelled" ["workspace", "model", "release", "environment"],
+        "Labelled predictions of that day.";
+    MODEL_MATURITY: GAUGE, Query, "almanac_model_maturity" ["workspace", "model", "release", "environment"],
+        "Share of its predictions that have outcomes.";
 
     SQLITE_COMMIT_SECONDS: Shape::Histogram(SECONDS), Sqlite, "almanac_sqlite_commit_duration_seconds" [],
         "Time until commits were on the disk.";

@@ -3,8 +3,8 @@
 //! A crate that measures something takes a handle of one of the metrics in [`catalogue`], once at the point of use, and changes
 //! it. Handles do nothing until a recorder is installed, as `almanac` does before it opens the table. The values of labels are
 //! from small fixed sets: routes, operations, kinds, never workspaces, releases, keys or other values that a client can make up.
-//! One metric alone names workspaces and alert rules, those that fire at the moment, of which there is a bounded number
-//! ([`catalogue::PROJECTOR_FIRING_RULE`]).
+//! Only these name workspaces, in bounded number: the alert rules that fire at the moment ([`catalogue::PROJECTOR_FIRING_RULE`]) and,
+//! where an operator wants them, the metrics of live releases ([`catalogue::MODEL_METRIC`] and the two behind it).
 //!
 //! ```
 //! use almanac_meter::{ALL, catalogue::GATE_REFUSED};

@@ -18,7 +18,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use projector::{Health, Projector, alert::FiringRule};
 use table::sqlite;
 
+use self::models::ModelMetrics;
+
 pub(crate) mod logs;
+pub(crate) mod models;
 pub(crate) mod report;
 pub(crate) mod requests;
 mod sink;
@@ -53,8 +56,17 @@ pub(crate) fn install() -> &'static PrometheusHandle {
     })
 }
 
-/// Adds up the records of histograms, forever.
-pub(crate) async fn keep_up() {
+/// Adds up the records of histograms and reads the metrics of models, if they are wanted, forever.
+pub(crate) async fn keep_up(models: Option<Arc<ModelMetrics>>) {
+    let reading = async {
+        if let Some(models) = models {
+            models.run().await;
+        }
+    };
+    tokio::join!(reading, add_up());
+}
+
+async fn add_up() {
     loop {
         tokio::time::sleep(UPKEEP_EVERY).await;
         install().run_upkeep();
@@ -70,6 +82,8 @@ pub(crate) struct Exposition {
     pub(crate) gate: Option<Arc<Admission>>,
     /// File of the store, if it is one.
     pub(crate) file: Option<PathBuf>,
+    /// Metrics of live releases, if wanted in the role query.
+    pub(crate) models: Option<Arc<ModelMetrics>>,
 }
 
 impl Exposition {
@@ -97,7 +111,7 @@ impl Exposition {
         }
         logs::tell();
         tell_process();
-        handle.render() + &firing
+        handle.render() + &firing + &self.models.as_ref().map(|models| models.text()).unwrap_or_default()
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Options {
     pub mlflow: bool,
     /// Under which address MLflow's clients put artifacts, where an experiment names none.
     pub mlflow_artifacts: Option<String>,
+    /// Whether `/metrics` has the metrics of live releases, in the role query: their series name workspaces, models and releases.
+    pub model_metrics: bool,
     /// How long requests may take, and connections are kept.
     pub times: Times,
     /// The certificate to listen with; without one, connections are not encrypted.
@@ -96,6 +98,7 @@ impl Options {
             own_names: false,
             mlflow: false,
             mlflow_artifacts: None,
+            model_metrics: false,
             times: Times::default(),
             tls: None,
             proxies: Proxies::default(),

@@ -1,7 +1,7 @@
 //! The metrics that a running system exposes.
 
 use super::{SECRET, run_the_pipeline};
-use crate::support::{Place, Running, Service};
+use crate::support::{Place, Running, Service, run_ok};
 use meter::{Instrument, Of, Shape, catalogue};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub(super) fn base_name(name: &str, is_known: impl Fn(&str) -> bool) -> String {
 }
 
 fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
-    let service = Running::start(place, &[], &[]);
+    let service = Running::start(place, &["--model-metrics"], &[]);
     run_the_pipeline(&service);
     // The number of rules that fire is exposed once they were judged.
     let is_judged = format!("\n{} ", catalogue::PROJECTOR_FIRING.name);
@@ -65,8 +65,9 @@ fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
         let is_histogram = matches!(metric.shape, Shape::Histogram(_));
         let labels: BTreeSet<&str> =
             family.labels.keys().map(String::as_str).filter(|name| *name != "le").collect();
-        // Each rule that fires has a series, and here none fires.
-        assert_eq!(family.series == 0, *name == catalogue::PROJECTOR_FIRING_RULE.name, "{name}");
+        // Each rule that fires has a series, and each live release: here there is none.
+        let is_of_few = name.starts_with("almanac_model_") || *name == catalogue::PROJECTOR_FIRING_RULE.name;
+        assert_eq!(family.series == 0, is_of_few, "{name}");
         assert!(
             family.series == 0 || labels == metric.labels.iter().copied().collect(),
             "{name}: {labels:?}"
@@ -128,6 +129,25 @@ fn metrics_are_right(service: &Service, requests: &Family) {
     assert_eq!(metric(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);
     assert!(requests.labels["route"].contains("/v1/workspaces/{category}/{name}/predictions"));
     assert_eq!(requests.labels["status"], ["2xx", "4xx"].map(String::from).into());
+}
+
+#[test]
+fn metrics_of_live_releases_are_exposed_if_wanted() {
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    run_the_pipeline(&service);
+    assert!(!service.get("/metrics").text().contains("almanac_model_"), "series name workspaces");
+    drop(service);
+    run_ok(&place, &["release", "promote", "v1", "-w", "credit/prod", "--environment", "production"]);
+    let service = Running::start(&place, &[], &[("ALMANAC_MODEL_METRICS", "true")]);
+    let labels = r#"workspace="credit/prod",model="risk",release="v1",environment="production""#;
+    let text = service.get_until("/metrics", |answer| answer.text().contains("\nalmanac_model_metric{"));
+    let of = |name: &str, more: &str| metric(text.text(), &format!("almanac_model_{name}{{{labels}{more}}}"));
+    assert_eq!((of("labelled", ""), of("maturity", "")), (1.0, 1.0));
+    assert_eq!(
+        (of("metric", r#",metric="accuracy""#), of("metric", r#",metric="log_loss""#)),
+        (1.0, 0.105_360_515_657_826_3)
+    );
 }
 
 #[test]
