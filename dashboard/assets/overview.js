@@ -36,8 +36,11 @@ function since(at) {
 const empty = (...says) => h('p', { class: 'empty' }, says.map(prose));
 const fact = (term, ...what) => h('div', null, h('dt', null, term), h('dd', null, what));
 
+/** What makes a command call this service. */
+const HERE = `--url ${location.origin}`;
+
 /** What follows `-w` in a command for this workspace and this service. */
-const placeOf = (workspace) => `${quoted(workspace)} --url ${location.origin}`;
+const placeOf = (workspace) => `${quoted(workspace)} ${HERE}`;
 
 /** Telemetry of the projector; `null`, where the caller may not read the server. */
 async function projector(signal) {
@@ -157,7 +160,7 @@ async function metricCard(context, asks) {
   const has = series.some((one) => one.points.some((point) => typeof point.y === 'number'));
   return [
     h('p', { class: 'quiet' }, h('strong', null, metric), `, ${now.from} to ${now.to}, beside the ${data.length} days before. `, !data.isLive && 'Nothing is live: this is the release with the most predictions. ',
-      data.logged && `The primary metric ${data.logged} is logged, not evaluated. `, !data.isChosen && prose(`No primary metric is set; \`almanac workspace settings ${quoted(context.workspace)} --primary-metric ${metric} --url ${location.origin}\` makes it this one.`)),
+      data.logged && `The primary metric ${data.logged} is logged, not evaluated. `, !data.isChosen && prose(`No primary metric is set; \`almanac workspace settings ${quoted(context.workspace)} --primary-metric ${metric} ${HERE}\` makes it this one.`)),
     h('div', { class: 'headlines' }, shown.map((release) => headline(context, data, release))),
     has && lineChart({ title: `${metric} by day, ${before.from} to ${now.to}`, y: metric, days: true, series, legend: shown.length > 1, height: 220, xs: [dayNumber(before.from), dayNumber(now.to)], shades: [{ from: dayNumber(before.from), to: dayNumber(now.from) - 0.5, text: `The ${data.length} days before` }], marks: promotions(entries, { from: before.from, to: now.to }) }),
   ];
@@ -289,7 +292,7 @@ function firstSteps(workspace, model, release, who) {
   const day = today();
   const send = (kind, row) => `curl -s ${location.origin}${ofWorkspace(workspace ?? 'credit/prod', kind)}${who ? ' -H "Authorization: Bearer $ALMANAC_TOKEN"' : ''} -H ${quoted('Content-Type: application/x-ndjson')} --data-binary ${quoted(row)}`;
   const steps = [
-    !workspace && ['Workspace', `almanac workspace create ${of} --url ${location.origin}`],
+    !workspace && ['Workspace', `almanac workspace create ${of} ${HERE}`],
     !model && ['Model', `almanac model create default-risk --task binary --positive-label default -w ${place}`],
     !release && ['Release', `almanac release create v1 --model ${quoted(named)} -w ${place}`],
     ['Prediction', send('predictions', `{"key":"first-1","predicted_at":"${day}T00:00:00Z","release":${JSON.stringify(version)},${said}}`)],
