@@ -146,7 +146,7 @@ fn metrics_of_live_releases_are_exposed_if_wanted() {
     assert_eq!((of("labelled", ""), of("maturity", "")), (1.0, 1.0));
     assert_eq!(
         (of("metric", r#",metric="accuracy""#), of("metric", r#",metric="log_loss""#)),
-        (1.0, 0.105_360_515_657_826_3)
+        (1.0, 0.105_360_515_657_826_28)
     );
 }
 
