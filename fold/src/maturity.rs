@@ -99,6 +99,12 @@ impl Nowcast {
         Self { expected: value, band: (value, value), days: 0, coverage: None }
     }
 
+    /// Cuts the expected value and the band at the bounds of the metric.
+    pub fn within(self, (least, most): (f64, f64)) -> Self {
+        let cut = |value: f64| value.clamp(least, most);
+        Self { expected: cut(self.expected), band: (cut(self.band.0), cut(self.band.1)), ..self }
+    }
+
     /// Predicts the final value from that at an age, and the moves of other days from that age to the end; `None` with fewer
     /// than 19 of them.
     ///
@@ -165,6 +171,8 @@ mod tests {
         assert_eq!((nowcast.days, nowcast.band), (40, (0.5 + 0.01, 0.5 + 0.38)));
         assert!((nowcast.expected - 0.695).abs() < 1e-12);
         assert_eq!(Nowcast::of(0.5, &moves[..18]), None);
+        let cut = nowcast.within((0.0, 0.8));
+        assert_eq!((cut.band, cut.days), ((0.51, 0.8), 40));
         let few = Nowcast::of(0.5, &[0.25; 19]).unwrap();
         assert_eq!((few.expected, few.band, few.coverage), (0.75, (0.75, 0.75), None));
     }

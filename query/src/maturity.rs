@@ -7,11 +7,14 @@ use std::{
 };
 
 use catalog::{Catalog, Definitions, PrimaryMetric};
-use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType, time::DAY_MICROS};
+use event::{
+    Day, Error, Kind, Result, Timestamp, Window, custom::CUSTOM_METRICS, fields::FieldType, time::DAY_MICROS,
+};
 use fold::{
-    AnyMetric, Evaluation,
+    Evaluation,
     evaluation::By,
     maturity::{AGES, Arrival, Nowcast, expected},
+    metric::Direction,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::walk::{Arrivals, Heads};
@@ -87,10 +90,10 @@ fn nowcast(row: &EvaluationRow<'_>) -> Option<Nowcast> {
 }
 
 /// Parses the metric of which the final value is predicted.
-pub(crate) fn nowcast_of(word: &str) -> Result<AnyMetric> {
+pub(crate) fn nowcast_of(word: &str) -> Result<PrimaryMetric> {
     let wrong = |why: String| Error::invalid(format!("nowcast: {why}"));
     let metric = PrimaryMetric::parse(Some(word), None).map_err(|error| wrong(error.to_string()))?;
-    let metric = metric.map(|of| of.metric).filter(|metric| metric.logged().is_none());
+    let metric = metric.filter(|of| of.metric.logged().is_none());
     metric.ok_or_else(|| wrong(format!("`{word}` is a logged metric, which no outcome changes")))
 }
 
@@ -121,7 +124,7 @@ impl Request {
     pub(crate) fn with_nowcast(mut self) -> Self {
         if let (Some(metric), None) = (&self.nowcast, &self.columns) {
             let keys = self.series_columns().into_iter().filter(|key| key != AGE);
-            let own = ["completeness", metric.name()].map(str::to_owned);
+            let own = ["completeness", metric.metric.name()].map(str::to_owned);
             let nowcast = NOWCAST.iter().map(|(name, ..)| (*name).to_owned());
             self.columns = Some(keys.chain(own).chain(nowcast).collect());
         }
@@ -310,7 +313,11 @@ pub(crate) fn rows_of<'a>(
         if expected.is_none() && arrival.predictions > 0 {
             untold.insert(day);
         }
-        let nowcast = moves.as_ref().and_then(|moves| moves.nowcast(&key, &of_key, reached[&day]));
+        let is_final = expected.is_some_and(|expected| expected <= arrival.latest as f64);
+        let nowcast = moves.as_ref().and_then(|moves| match is_final {
+            true => moves.value(&of_key, reached[&day]).map(Nowcast::is),
+            false => moves.nowcast(&key, &of_key, reached[&day]),
+        });
         if nowcast.is_none() && arrival.predictions > 0 {
             unlearned.insert(day);
         }
@@ -352,7 +359,7 @@ type OfAges = [Option<f64>; AGES.len()];
 
 /// Moves of a metric from each age to its final value.
 struct Moves<'a> {
-    metric: &'a AnyMetric,
+    metric: &'a PrimaryMetric,
     /// By series without their days.
     of: BTreeMap<(String, Vec<String>), Vec<OfAges>>,
 }
@@ -360,7 +367,7 @@ struct Moves<'a> {
 impl<'a> Moves<'a> {
     /// Learns from the days that have reached the last age.
     fn learn(
-        metric: &'a AnyMetric,
+        metric: &'a PrimaryMetric,
         found: &BTreeMap<Series, Vec<VintageRow<'_>>>,
         reached: &BTreeMap<Day, usize>,
     ) -> Self {
@@ -379,18 +386,26 @@ impl<'a> Moves<'a> {
     /// Returns the metric at an age.
     fn value(&self, rows: &[VintageRow<'_>], age: usize) -> Option<f64> {
         let (_, row) = rows.iter().find(|(number, _)| *number == age)?;
-        self.metric.of(row.metrics.release?)
+        self.metric.metric.of(row.metrics.release?)
     }
 
-    /// Predicts the final value of a day from the last age that it has reached, by other days.
+    /// Predicts the final value of a day from the last age that it has reached, by the moves of older days.
     fn nowcast(&self, key: &Series, rows: &[VintageRow<'_>], reached: usize) -> Option<Nowcast> {
-        if reached == AGES.len() {
-            return self.value(rows, reached).map(Nowcast::is);
-        }
         let age = reached.checked_sub(1)?;
         let moves = self.of.get(&(key.1.clone(), key.2.clone()))?;
         let moves: Vec<f64> = moves.iter().filter_map(|moves| moves[age]).collect();
-        Nowcast::of(self.value(rows, age)?, &moves)
+        Some(Nowcast::of(self.value(rows, age)?, &moves)?.within(self.bounds()))
+    }
+
+    /// Returns the least and the greatest value that the metric may have.
+    fn bounds(&self) -> (f64, f64) {
+        match (self.metric.metric.name(), self.metric.direction) {
+            ("value" | "value_per_prediction", _) => (f64::NEG_INFINITY, f64::INFINITY),
+            (name, _) if CUSTOM_METRICS.member(name).is_some() => (f64::NEG_INFINITY, f64::INFINITY),
+            ("mcc", _) => (-1.0, 1.0),
+            ("lift_at_10", _) | (_, Direction::Min) => (0.0, f64::INFINITY),
+            (_, Direction::Max) => (0.0, 1.0),
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use catalog::PrimaryMetric;
 use event::{
     Costs, Dimension, Error, Kind, Period, Result, Timestamp, Window, Zone, fields::TAG_PREFIX, id,
     plain::listed,
 };
-use fold::AnyMetric;
 use log::read_version::ReadVersion;
 
 use crate::{
@@ -71,7 +71,7 @@ pub struct Request {
     /// True if the ages of maturity begin with each prediction.
     pub is_after_prediction: bool,
     /// The metric of which the final value is predicted.
-    pub nowcast: Option<AnyMetric>,
+    pub nowcast: Option<PrimaryMetric>,
     /// The release that `release` is compared with.
     pub against: Option<String>,
     /// The ranking of segments.

@@ -82,7 +82,11 @@ impl ModelMetrics {
         loop {
             match self.read().await {
                 Ok(found) => *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text_of(&found),
-                Err(error) => tracing::warn!(%error, "the metrics of models cannot be read; trying again"),
+                Err(error) => {
+                    // A value that is not known to hold any more is none.
+                    *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text_of(&[]);
+                    tracing::warn!(%error, "the metrics of models cannot be read; trying again");
+                }
             }
             tokio::time::sleep(READ_EVERY).await;
         }
@@ -92,7 +96,12 @@ impl ModelMetrics {
         let catalog = Catalog::new(Arc::clone(&self.table));
         let mut found = Vec::new();
         for workspace in catalog.workspaces().await? {
-            if found.len() >= MAX_SERIES {
+            let series: usize = found.iter().map(|one: &LiveRelease| one.metrics.len()).sum();
+            if series >= MAX_SERIES {
+                tracing::warn!(
+                    "there are more than {MAX_SERIES} metrics of models; the releases from workspace {} on are left out",
+                    workspace.path
+                );
                 break;
             }
             if let Err(error) = self.read_workspace(&catalog, &workspace, &mut found).await {
@@ -126,9 +135,9 @@ impl ModelMetrics {
             let day = recent.step_back();
             let releases = recent.evaluation(day).await?.map(|evaluation| evaluation.releases);
             for (release, of) in releases.iter().flatten().filter(|(_, of)| of.judged() > 0) {
+                let Some(places) = live.remove(release) else { continue };
                 let one = LiveRelease::of(workspace, release, of);
-                let places = live.remove(release).unwrap_or_default().into_iter();
-                found.extend(places.map(|(model, environment)| LiveRelease {
+                found.extend(places.into_iter().map(|(model, environment)| LiveRelease {
                     model,
                     environment,
                     ..one.clone()
@@ -144,15 +153,21 @@ impl ModelMetrics {
 
 /// Writes the series of the main metrics of each release, of its labels and of its maturity, in the text format of Prometheus.
 fn text_of(found: &[LiveRelease]) -> String {
+    let mut series = 0;
+    // Whole releases.
+    let is_within = |one: &&LiveRelease| {
+        series += one.metrics.len();
+        series <= MAX_SERIES
+    };
+    let found: Vec<&LiveRelease> = found.iter().take_while(is_within).take(MAX_SERIES).collect();
     let metrics = found.iter().flat_map(|one| {
         let [workspace, model, release, environment] = one.labels();
         let series = one.metrics.iter();
         series.map(move |(metric, value)| ([workspace, model, release, environment, metric], *value))
     });
-    let releases = || found.iter().take(MAX_SERIES);
-    let labelled = releases().map(|one| (one.labels(), one.labelled as f64));
-    let maturity = releases().filter_map(|one| Some((one.labels(), one.maturity?)));
-    catalogue::MODEL_METRIC.text(metrics.take(MAX_SERIES))
+    let labelled = found.iter().map(|one| (one.labels(), one.labelled as f64));
+    let maturity = found.iter().filter_map(|one| Some((one.labels(), one.maturity?)));
+    catalogue::MODEL_METRIC.text(metrics)
         + &catalogue::MODEL_LABELLED.text(labelled)
         + &catalogue::MODEL_MATURITY.text(maturity)
 }
@@ -183,7 +198,7 @@ mod tests {
         }
         assert_eq!(text.matches("release=\"v0\"").count(), 3, "it has no maturity");
         let many: Vec<_> = (1..2_000).map(one).collect();
-        for (name, count) in [("metric", 1_000), ("labelled", 1_000), ("maturity", 1_000)] {
+        for (name, count) in [("metric", 1_000), ("labelled", 500), ("maturity", 500)] {
             assert_eq!(text_of(&many).matches(&format!("\nalmanac_model_{name}{{")).count(), count, "{name}");
         }
     }

@@ -46,6 +46,11 @@ struct EventMetadata {
     inference_time: Option<String>,
 }
 
+/// Returns whether a JSON object is such a line, as rejects have it, and not one of its rows.
+pub(super) fn is_line(json: &str) -> bool {
+    serde_json::from_str::<Line>(json).is_ok()
+}
+
 /// Returns the objects of the rows of a line.
 ///
 /// # Errors
@@ -70,15 +75,23 @@ pub(super) fn rows(names: &Names, line: &[u8]) -> Result<Vec<String>, FieldError
     let asked = names.asked.iter().filter_map(|asked| Some((asked.column.as_str(), path(&asked.column)?)));
     let values = asked.map(|(column, (is_input, path))| {
         let body = if is_input { &input } else { &output };
-        (column, body.values(&path))
+        (column, body.values(&path), is_input)
     });
-    let values: Vec<(&str, Values)> = values.collect();
+    let asked: Vec<(&str, Values, bool)> = values.collect();
+    let of_output = || asked.iter().filter(|(.., is_input)| !is_input);
+    let is_one_answer = of_output().all(|(_, values, _)| values.rows().is_none());
+    let answer = of_output().next().map(|(column, ..)| *column).filter(|_| is_one_answer);
+    let values: Vec<(&str, Values)> = asked.into_iter().map(|(column, values, _)| (column, values)).collect();
     let counts = values.iter().map(|(column, values)| (*column, values.rows()));
     let counts = counts.chain([("output", output.values(&[]).rows())]);
     let counts: Vec<_> = counts.filter_map(|(column, rows)| Some((column, rows?))).collect();
     let (first, count) = counts.first().copied().unwrap_or(("output", 1));
     if let Some((other, rows)) = counts.iter().find(|(_, rows)| *rows != count) {
         let message = format!("has {count} rows in `{first}`, but {rows} in `{other}`");
+        return Err(FieldError::of_row(message));
+    }
+    if let Some(answer) = answer.filter(|_| count != 1 && output.values(&[]).rows().is_none()) {
+        let message = format!("has {count} rows in `{first}`, but one answer in `{answer}`");
         return Err(FieldError::of_row(message));
     }
     let EventMetadata { event_id, inference_id, inference_time } = line.event_metadata;
@@ -144,17 +157,8 @@ impl Body {
     fn values(&self, path: &[Step]) -> Values<'_> {
         match self {
             Self::Absent => Values::Common(None),
-            Self::Document(document) => {
-                let mut found = at(document, path);
-                match path.contains(&Step::Each) {
-                    true => Values::Each(found.into_iter().map(Some).collect()),
-                    false => Values::Common(found.pop()),
-                }
-            }
-            Self::Rows(rows) => match rows.as_slice() {
-                [row] => Values::Common(at(row, path).pop()),
-                rows => Values::Each(rows.iter().map(|row| at(row, path).pop()).collect()),
-            },
+            Self::Document(document) => Values::of(std::slice::from_ref(document), path),
+            Self::Rows(rows) => Values::of(rows, path),
         }
     }
 }
@@ -168,6 +172,15 @@ enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
+    /// Values at a path in documents.
+    fn of(documents: &'a [Value], path: &[Step]) -> Self {
+        let mut found: Vec<_> = documents.iter().flat_map(|document| at(document, path)).collect();
+        match documents.len() == 1 && !path.contains(&Step::Each) {
+            true => Self::Common(found.pop().flatten()),
+            false => Self::Each(found),
+        }
+    }
+
     /// Number of rows, if each has a value of its own.
     fn rows(&self) -> Option<usize> {
         match self {
@@ -222,14 +235,16 @@ fn path(column: &str) -> Option<(bool, Vec<Step>)> {
     Some((is_input, steps))
 }
 
-/// Values at a path in a document.
-fn at<'a>(document: &'a Value, path: &[Step]) -> Vec<&'a Value> {
-    let mut found = vec![document];
+/// Values at a path in a document, one of each element; `None` where an element has none.
+fn at<'a>(document: &'a Value, path: &[Step]) -> Vec<Option<&'a Value>> {
+    let mut found = vec![Some(document)];
     for step in path {
         found = match step {
-            Step::Name(name) => found.into_iter().filter_map(|value| value.get(name)).collect(),
-            Step::Index(index) => found.into_iter().filter_map(|value| value.get(index)).collect(),
-            Step::Each => found.into_iter().filter_map(Value::as_array).flatten().collect(),
+            Step::Name(name) => found.into_iter().map(|value| value?.get(name)).collect(),
+            Step::Index(index) => found.into_iter().map(|value| value?.get(index)).collect(),
+            Step::Each => {
+                found.into_iter().flatten().filter_map(Value::as_array).flatten().map(Some).collect()
+            }
         };
     }
     found
@@ -260,6 +275,30 @@ mod tests {
 
     fn read(names: &Names, line: &[u8]) -> Result<Vec<Value>, FieldError> {
         Ok(rows(names, line)?.iter().map(|row| serde_json::from_str(row).unwrap()).collect())
+    }
+
+    #[test]
+    fn element_without_a_value_keeps_its_place() {
+        let columns = [("score", "output.of[*].score"), ("tag.who", "output.of[*].who")];
+        let names = names(Kind::Predictions, &columns);
+        let text = r#"{"of": [{"score": 0.1, "who": "one"}, {"who": "two"}, {"score": 0.3}]}"#;
+        let rows = read(&names, &capture(text, "JSON", "application/json")).unwrap();
+        let of = |name: &str| rows.iter().map(|row| row.get(name).cloned()).collect::<Vec<_>>();
+        assert_eq!(of(columns[0].1), [Some(json!(0.1)), None, Some(json!(0.3))]);
+        assert_eq!(of(columns[1].1), [Some(json!("one")), Some(json!("two")), None]);
+        assert_eq!(of("key")[2], Some(json!("loan-1:3")));
+    }
+
+    #[test]
+    fn one_answer_is_of_one_request() {
+        let both = |output: &str| {
+            let names = names(Kind::Predictions, &[("score", output), ("feature.age", "input[0]")]);
+            let line = capture("0.1,0.2,0.3", "CSV", "text/csv");
+            let line = String::from_utf8(line).unwrap().replace("41,north", "41\\n42\\n43");
+            read(&names, line.as_bytes()).map(|rows| rows.len())
+        };
+        assert_eq!(both("output[*]").unwrap(), 3);
+        assert!(both("output[1]").unwrap_err().message.contains("has 3 rows in `input[0]`"));
     }
 
     #[test]

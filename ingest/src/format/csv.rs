@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 use super::collect::{Collector, Places, places};
 use crate::{
@@ -124,6 +124,15 @@ impl Csv {
             let error = FieldError::of_row("is not UTF-8");
             return out.unreadable(self.number - 1, error, trimmed(&self.held));
         };
+        if self.delimiter == b'\t'
+            && self.columns.is_some()
+            && memchr2(b'\n', b'\r', text.as_bytes()).is_some()
+        {
+            self.number += 1;
+            let message =
+                "has a line end within quotes: a quote at the beginning of a cell reaches over several lines";
+            return out.unreadable(self.number - 1, FieldError::of_row(message), trimmed(&self.held));
+        }
         let mut start = 0;
         let cells = self.ends[..self.ends_len].iter().map(|end| {
             let cell = text.get(start..*end).unwrap_or_default();

@@ -488,10 +488,16 @@ pub(super) fn exact(number: i128, scale: usize) -> Scalar<'static> {
 pub(super) const UUID: &str = "arrow.uuid";
 pub(super) const EXTENSION: &str = "ARROW:extension:name";
 
+/// Number of bytes of a UUID.
+const UUID_BYTES: usize = 16;
+
 /// UUIDs as texts; other arrays as they are.
 pub(crate) fn readable(array: Box<dyn Array>) -> Box<dyn Array> {
     match array.as_any().downcast_ref::<FixedSizeBinaryArray>() {
-        Some(fixed) if matches!(array.dtype(), ArrowDataType::Extension(kind) if kind.name == UUID) => {
+        Some(fixed)
+            if fixed.size() == UUID_BYTES
+                && matches!(array.dtype(), ArrowDataType::Extension(kind) if kind.name == UUID) =>
+        {
             uuids(fixed.iter())
         }
         _ => array,

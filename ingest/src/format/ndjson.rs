@@ -132,6 +132,9 @@ impl Lines {
                 return out.unreadable(self.number, FieldError::of_row(NO_EVENT), as_text.as_bytes());
             };
             (line, text) = (event.as_bytes(), Some(event));
+            if self.is_captured && capture::is_line(event) {
+                return self.capture(line, out);
+            }
         } else if self.is_captured {
             return self.capture(line, out);
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use event::{Kind, fields::FieldType};
 use polars::prelude::{Expr, LazyFrame, NULL, UniqueKeepStrategy, col, lit, when};
 use sqlparser::ast::{
-    Distinct, ExcludeSelectItem, Expr as Ast, GroupByExpr, Ident, NamedWindowExpr, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, UnaryOperator,
+    Distinct, ExcludeSelectItem, Expr as Ast, GroupByExpr, Ident, NamedWindowExpr, ObjectName, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, UnaryOperator,
     WildcardAdditionalOptions,
 };
 
@@ -365,6 +365,12 @@ fn name_of(expr: &Ast, base: &Frame) -> String {
     }
 }
 
+/// Returns a name without its quotes.
+fn plain(name: &ObjectName) -> String {
+    let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
+    parts.join(".")
+}
+
 /// Adds the columns of `*`, of all tables or of one.
 fn all(
     of: Option<&str>,
@@ -374,8 +380,8 @@ fn all(
 ) -> Made<()> {
     let left_out: Vec<String> = match &options.opt_exclude {
         None => Vec::new(),
-        Some(ExcludeSelectItem::Single(name)) => vec![name.to_string()],
-        Some(ExcludeSelectItem::Multiple(names)) => names.iter().map(ToString::to_string).collect(),
+        Some(ExcludeSelectItem::Single(name)) => vec![plain(name)],
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter().map(plain).collect(),
     };
     let replaced = options.opt_replace.iter().flat_map(|replaced| &replaced.items);
     let replaced: Vec<(&str, &Ast)> =
