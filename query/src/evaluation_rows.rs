@@ -116,7 +116,7 @@ fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, Column
     let gaps = GAPS.iter().map(|gap| (gap.name, number, Shown::Gap(gap)));
     let fairness = std::iter::once(rate).chain(gaps).filter(|(name, ..)| has_groups || is_named(name));
     let is_vintage = request.what == Dataset::Maturity;
-    let nowcast = NOWCAST.iter().filter(|(name, ..)| request.nowcast.is_some() || is_named(name));
+    let nowcast = NOWCAST.iter().filter(|_| request.nowcast.is_some());
     let vintages = maturity::COLUMNS.iter().chain(nowcast).filter(|_| is_vintage);
     let vintages = vintages.map(|column| (column.0, column.1, Shown::Vintage(column)));
     place_columns(request)

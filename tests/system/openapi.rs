@@ -219,6 +219,10 @@ const ESTIMATE_BREAKDOWNS: [&str; 2] = ["group-by=tag.branch", "group-by=feature
 const EVALUATION_BREAKDOWNS: [&str; 3] =
     ["group-by=release", "group-by=model", "group-by=tag.branch,feature.age&bins=3"];
 
+/// Those of evaluations, and a prediction with columns of its own.
+const MATURITY_BREAKDOWNS: [&str; 4] =
+    [EVALUATION_BREAKDOWNS[0], EVALUATION_BREAKDOWNS[1], EVALUATION_BREAKDOWNS[2], "nowcast=accuracy"];
+
 /// Asks each query for each format, each column and each breakdown that the document names, and as of
 /// other times.
 fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String]) {
@@ -251,13 +255,10 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
         let breakdowns: &[&str] = match schema("group-by") {
             None => &[],
             Some(_) if is_of_two => &[],
-            Some(_)
-                if ["/evaluations", "/classes", "/confusion", "/maturity"]
-                    .iter()
-                    .any(|end| path.ends_with(end)) =>
-            {
+            Some(_) if ["/evaluations", "/classes", "/confusion"].iter().any(|end| path.ends_with(end)) => {
                 &EVALUATION_BREAKDOWNS
             }
+            Some(_) if path.ends_with("/maturity") => &MATURITY_BREAKDOWNS,
             Some(_) if path.ends_with("/estimates") => &ESTIMATE_BREAKDOWNS,
             Some(_) => &BREAKDOWNS,
         };
