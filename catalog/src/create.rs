@@ -42,7 +42,7 @@ pub enum New {
     Model {
         /// The workspace.
         workspace: Id,
-        /// How its predictions are evaluated.
+        /// Definition by which its predictions are evaluated.
         definition: Definition,
     },
     /// A configuration in a workspace.

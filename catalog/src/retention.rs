@@ -287,7 +287,7 @@ impl Catalog {
         self.kept_by(workspace, &self.retention(workspace).await?, window, now).await
     }
 
-    /// The same as [`Self::kept`], by a setting read before.
+    /// Returns [`Self::kept`] by a setting that was read before.
     pub(super) async fn kept_by(
         &self,
         workspace: &Id,

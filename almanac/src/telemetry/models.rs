@@ -80,14 +80,12 @@ impl ModelMetrics {
     /// Reads the metrics again and again.
     pub(crate) async fn run(&self) {
         loop {
-            match self.read().await {
-                Ok(found) => *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text_of(&found),
-                Err(error) => {
-                    // A value that is not known to hold any more is none.
-                    *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text_of(&[]);
-                    tracing::warn!(%error, "the metrics of models cannot be read; trying again");
-                }
-            }
+            // A value that is not known to hold any more is none.
+            let found = self.read().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the metrics of models cannot be read; trying again");
+                Vec::new()
+            });
+            *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text_of(&found);
             tokio::time::sleep(READ_EVERY).await;
         }
     }

@@ -62,7 +62,7 @@ pub struct Options {
     pub mlflow: bool,
     /// Under which address MLflow's clients put artifacts, where an experiment names none.
     pub mlflow_artifacts: Option<String>,
-    /// Whether `/metrics` has the metrics of live releases, in the role query: their series name workspaces, models and releases.
+    /// Metrics of live releases are on `/metrics`, in the role query, if true: their series name workspaces, models and releases.
     pub model_metrics: bool,
     /// How long requests may take, and connections are kept.
     pub times: Times,

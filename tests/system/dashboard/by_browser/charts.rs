@@ -1,4 +1,4 @@
-//! What charts and windows do for who looks: usual lengths, zoom, a legend that hides, and a readout beside the lines.
+//! Charts and windows: usual lengths, zoom, a legend that hides series, and a readout beside the lines.
 
 use serde_json::json;
 
